@@ -1,0 +1,321 @@
+package slice
+
+import (
+	"interlock/machine"
+)
+
+// Activity is the name of an activity that carries the types of its input and
+// result, so that a wrong input does not compile.
+type Activity[In, Out any] string
+
+// The activities, one per step and a few around them. Claim runs on the
+// shared queue; all others run on the queue of the host that holds the
+// workspace.
+const (
+	ActClaim      Activity[ClaimIn, ClaimOut]         = "claim"
+	ActPrepare    Activity[PrepareIn, PrepareOut]     = "prepare"
+	ActBaseline   Activity[MeasureIn, MeasureOut]     = "baseline"
+	ActImplement  Activity[ImplementIn, ImplementOut] = "implement"
+	ActCheck      Activity[MeasureIn, MeasureOut]     = "check"
+	ActJudge      Activity[JudgeIn, JudgeOut]         = "judge"
+	ActAdvise     Activity[AdviseIn, AdviseOut]       = "advise"
+	ActCommit     Activity[CommitIn, CommitOut]       = "commit"
+	ActReconcile  Activity[ReconcileIn, ReconcileOut] = "reconcile"
+	ActVerify     Activity[MeasureIn, MeasureOut]     = "verify"
+	ActJudgeSlice Activity[JudgeSliceIn, JudgeOut]    = "judge_slice"
+	ActE2E        Activity[MeasureIn, MeasureOut]     = "e2e"
+	ActPublish    Activity[PublishIn, PublishOut]     = "publish"
+	ActUndo       Activity[UndoIn, UndoOut]           = "undo"
+	ActConclude   Activity[ConcludeIn, Ack]           = "conclude"
+)
+
+// Header is what every activity on a host queue is told.
+type Header struct {
+	Slice string `json:"slice"`
+	// Run counts the runs of the slice, from 1. It is never a Temporal run
+	// id, which a reset changes.
+	Run int `json:"run"`
+	machine.Turn
+	// Repo and Key are the repository's location and its key in the home.
+	Repo string `json:"repo"`
+	Key  string `json:"key"`
+	// Base is the base commit, Good the last good commit.
+	Base string `json:"base,omitempty"`
+	Good string `json:"good,omitempty"`
+	// Lines are the ledger lines not yet written, and At is when the step
+	// began, as the workflow saw it.
+	Lines []string `json:"lines,omitempty"`
+	At    int64    `json:"at"` // Unix milliseconds
+}
+
+// GetHeader returns the header, for code that serves every activity.
+func (h Header) GetHeader() Header { return h }
+
+// Ack is what every activity on a host queue returns.
+type Ack struct {
+	// Written is the number of lines in the ledger, Head the hash of the last.
+	Written int    `json:"written,omitempty"`
+	Head    string `json:"head,omitempty"`
+}
+
+// Ended is how a step ended.
+type Ended struct {
+	Ack
+	Outcome machine.Outcome `json:"outcome"`
+	Cause   machine.Cause   `json:"cause,omitempty"`
+	// CostMicroUSD is what the step cost, in millionths of a US dollar.
+	CostMicroUSD int64 `json:"cost_micro_usd,omitempty"`
+	// Why is for a person: one line, what happened and what to do.
+	Why      string     `json:"why,omitempty"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Evidence names bytes that are kept by their SHA-256.
+type Evidence struct {
+	Name string `json:"name"`
+	Hash string `json:"hash"`
+	Size int64  `json:"size"`
+}
+
+// ClaimIn asks a worker of the shared queue to take the slice to its host.
+type ClaimIn struct {
+	Slice string `json:"slice"`
+	Spec  Spec   `json:"spec"`
+}
+
+// ClaimOut says which host has the slice, and what its record holds already.
+type ClaimOut struct {
+	Ended
+	Host Host   `json:"host"`
+	Key  string `json:"key"`
+	// Written, Head and Runs describe the record of earlier runs of the slice.
+	Runs          int   `json:"runs,omitempty"`
+	SpentMicroUSD int64 `json:"spent_micro_usd,omitempty"`
+}
+
+// Host is the worker process that holds the workspace of a slice.
+type Host struct {
+	ID    string `json:"id"`
+	Queue string `json:"queue"`
+	// Heartbeat is after how long without a sign of life an activity is given
+	// up; ScheduleToStart after how long the host counts as lost.
+	Heartbeat       Duration `json:"heartbeat"`
+	ScheduleToStart Duration `json:"schedule_to_start"`
+}
+
+// PrepareIn asks for base, policy and workspace.
+type PrepareIn struct {
+	Header
+	Spec Spec `json:"spec"`
+}
+
+// PrepareOut is what the slice works with from now on.
+type PrepareOut struct {
+	Ended
+	Base  string        `json:"base"`
+	Rules machine.Rules `json:"rules"`
+	// Plan is the hash of spec and policy: what the plan gate approves.
+	Plan string `json:"plan"`
+	// Workspace is the folder in which the agent works.
+	Workspace string `json:"workspace"`
+	Branch    string `json:"branch"`
+}
+
+// MeasureIn asks for the checks of a step on a tree or commit.
+type MeasureIn struct {
+	Header
+	// Tree is the candidate, or the commit to verify.
+	Tree        string   `json:"tree"`
+	ExpectedRed []string `json:"expected_red,omitempty"`
+}
+
+// MeasureOut is what was measured.
+type MeasureOut struct {
+	Ended
+	Checks []CheckResult `json:"checks,omitempty"`
+}
+
+// Measured is what one check found: facts, no output.
+type Measured struct {
+	Name string `json:"name"`
+	// Outcome is done (green), failed (red) or unmeasured.
+	Outcome machine.Outcome `json:"outcome"`
+	// Why says what happened: "exit status 1", "timed out after 10m".
+	Why     string   `json:"why,omitempty"`
+	Passed  int      `json:"passed,omitempty"`
+	Failed  int      `json:"failed,omitempty"`
+	Skipped int      `json:"skipped,omitempty"`
+	Failing []string `json:"failing,omitempty"` // at most 50 names
+}
+
+// CheckResult is one check with its output.
+type CheckResult struct {
+	Measured
+	// Summary is the head and tail of the output, at most 4 KiB.
+	Summary string   `json:"summary,omitempty"`
+	Log     Evidence `json:"log,omitzero"`
+	Millis  int64    `json:"millis"`
+}
+
+// ImplementIn asks the implementer for a candidate.
+type ImplementIn struct {
+	Header
+	Task Task `json:"task"`
+	// Restore puts the tree back to the last good commit first.
+	Restore  bool     `json:"restore,omitempty"`
+	Feedback Feedback `json:"feedback,omitzero"`
+}
+
+// Feedback is what an implementer is told of the attempts before.
+type Feedback struct {
+	Checks   []CheckResult `json:"checks,omitempty"`
+	Findings []Finding     `json:"findings,omitempty"`
+	Advice   []string      `json:"advice,omitempty"`
+}
+
+// ImplementOut is the candidate.
+type ImplementOut struct {
+	Ended
+	// Candidate is the tree hash of the files as they stood at the end.
+	Candidate string `json:"candidate,omitempty"`
+	// Changed says whether it differs from the last good commit.
+	Changed bool   `json:"changed,omitempty"`
+	Session string `json:"session,omitempty"`
+}
+
+// JudgeIn asks the judges for a verdict on a candidate. It has no field that
+// could carry the implementer's words.
+type JudgeIn struct {
+	Header
+	Task      Task       `json:"task"`
+	Candidate string     `json:"candidate"`
+	Checks    []Measured `json:"checks,omitempty"`
+}
+
+// JudgeSliceIn asks the judges for a verdict on the whole.
+type JudgeSliceIn struct {
+	Header
+	Title  string     `json:"title"`
+	Tasks  []Task     `json:"tasks"`
+	Commit string     `json:"commit"`
+	Checks []Measured `json:"checks,omitempty"`
+}
+
+// JudgeOut is what the judges found. The program, not a judge, computes the outcome.
+type JudgeOut struct {
+	Ended
+	// MeanMilli is the lowest weighted mean of the judges' scores, in thousandths.
+	MeanMilli int       `json:"mean_milli,omitempty"`
+	Findings  []Finding `json:"findings,omitempty"`
+}
+
+// Severity is how much a finding weighs.
+type Severity string
+
+// The severities.
+const (
+	Blocking   Severity = "blocking"
+	Correction Severity = "correction"
+	Note       Severity = "note"
+)
+
+// Finding is one thing that a judge found.
+type Finding struct {
+	Judge    string   `json:"judge,omitempty"`
+	Severity Severity `json:"severity"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Claim    string   `json:"claim"`
+	// Evidence is what the judge quotes from the file.
+	Evidence string `json:"evidence,omitempty"`
+}
+
+// AdviseIn asks the advisor how to go on: text only.
+type AdviseIn struct {
+	Header
+	Task      Task      `json:"task"`
+	Candidate string    `json:"candidate"`
+	Findings  []Finding `json:"findings,omitempty"`
+}
+
+// AdviseOut is the advice.
+type AdviseOut struct {
+	Ended
+	Advice string `json:"advice,omitempty"`
+}
+
+// CommitIn asks for a commit of exactly the candidate on the last good commit.
+type CommitIn struct {
+	Header
+	TaskSpec  Task   `json:"task_spec"`
+	Candidate string `json:"candidate"`
+	// Ledger is the head of the record, for the trailer.
+	Ledger string `json:"ledger"`
+}
+
+// CommitOut is the commit.
+type CommitOut struct {
+	Ended
+	Commit string `json:"commit,omitempty"`
+}
+
+// ReconcileIn asks to bring the work together with the base as it is now.
+type ReconcileIn struct {
+	Header
+	BaseName string `json:"base_name"`
+	Ledger   string `json:"ledger"`
+}
+
+// ReconcileOut is the commit that is verified, judged whole and delivered.
+type ReconcileOut struct {
+	Ended
+	Commit string `json:"commit,omitempty"`
+	// Tip is the commit of the base that it contains.
+	Tip       string   `json:"tip,omitempty"`
+	Conflicts []string `json:"conflicts,omitempty"`
+}
+
+// PublishIn asks to publish a commit as the slice's branch.
+type PublishIn struct {
+	Header
+	To     machine.Target `json:"to"`
+	Branch string         `json:"branch"`
+	Commit string         `json:"commit"`
+}
+
+// PublishOut says where the branch is.
+type PublishOut struct {
+	Ended
+	Remote string `json:"remote,omitempty"`
+}
+
+// Undone is a kind of compensation.
+type Undone string
+
+// The compensations.
+const (
+	UndoWorkspace Undone = "workspace"
+	UndoViews     Undone = "views"
+	UndoBranch    Undone = "branch"
+)
+
+// UndoIn asks to take back one effect of the slice.
+type UndoIn struct {
+	Header
+	What   Undone         `json:"what"`
+	To     machine.Target `json:"to,omitempty"`
+	Branch string         `json:"branch,omitempty"`
+	Commit string         `json:"commit,omitempty"`
+}
+
+// UndoOut is what was seen after the compensation.
+type UndoOut struct {
+	Ack
+	// Seen says how the world looks now, for a person.
+	Seen string `json:"seen"`
+}
+
+// ConcludeIn asks to write the last lines of the record.
+type ConcludeIn struct {
+	Header
+}

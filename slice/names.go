@@ -1,0 +1,64 @@
+package slice
+
+// Names that Temporal knows.
+const (
+	Workflow = "Slice"
+	Queue    = "interlock"
+
+	QueryStatus = "status"
+	QueryNext   = "next"
+	QueryLedger = "ledger"
+)
+
+// Search attributes.
+const (
+	AttrStep       = "SliceStep"
+	AttrTask       = "SliceTask"
+	AttrRepo       = "SliceRepo"
+	AttrWaitingFor = "SliceWaitingFor"
+	AttrNeedsHuman = "SliceNeedsHuman"
+	AttrEnding     = "SliceEnding"
+	AttrCostUSD    = "SliceCostUSD"
+)
+
+// Attributes are the search attributes with their types, as
+// `temporal operator search-attribute create` names them.
+func Attributes() map[string]string {
+	return map[string]string{
+		AttrStep:       "Keyword",
+		AttrTask:       "Keyword",
+		AttrRepo:       "Keyword",
+		AttrWaitingFor: "Keyword",
+		AttrNeedsHuman: "Bool",
+		AttrEnding:     "Keyword",
+		AttrCostUSD:    "Double",
+	}
+}
+
+// Types of errors that leave an activity. None of them is retried.
+const (
+	ErrInvalid  = "Invalid"  // an input that cannot be
+	ErrLedger   = "Ledger"   // a record that does not verify
+	ErrMismatch = "Mismatch" // what is there is not what was checked
+	ErrFenced   = "Fenced"   // another host has the slice
+)
+
+// HostQueue returns the queue of the host with the given id.
+func HostQueue(id string) string { return Queue + "-host-" + id }
+
+// Ref returns the name of a ref of a slice in the store.
+func Ref(slice, name string) string { return "refs/interlock/" + slice + "/" + name }
+
+// Branch returns the branch that a slice is delivered as.
+func Branch(slice string) string { return "interlock/" + slice }
+
+// Trailers of the commits that the program makes.
+const (
+	TrailerSlice   = "Interlock-Slice"
+	TrailerTask    = "Interlock-Task"
+	TrailerAttempt = "Interlock-Attempt"
+	TrailerLedger  = "Interlock-Ledger"
+)
+
+// Files of a repository that Interlock reads.
+const PolicyFile = "interlock.yaml"

@@ -1,0 +1,177 @@
+// Package slice is the contract: every type and name that crosses a border,
+// whether between a person and the program, the workflow and an activity, or
+// one run and the next. It holds no behaviour beyond reading and writing them.
+package slice
+
+// Spec is what a person asks for: one piece of work on one repository.
+type Spec struct {
+	// ID is the slice's id and the workflow id. Empty means: repository key and title.
+	ID string `json:"id,omitempty"`
+	// Repo is where the repository is: an absolute path or a URL.
+	Repo string `json:"repo"`
+	// Base is the branch, tag or full commit id that the work begins from.
+	Base  string `json:"base"`
+	Title string `json:"title"`
+	Tasks []Task `json:"tasks"`
+	// ExpectedRed names checks, or tests of a check as "check/test", that may
+	// be red at the base.
+	ExpectedRed []string `json:"expected_red,omitempty"`
+	// AllowRemovedTests names tests that the work may remove. It forces the plan gate.
+	AllowRemovedTests []string `json:"allow_removed_tests,omitempty"`
+	// Policy tightens the repository's policy, or is the policy of a
+	// repository that has none.
+	Policy *Policy `json:"policy,omitempty"`
+}
+
+// Task is one acceptance criterion of a slice.
+type Task struct {
+	ID string `json:"id"`
+	// Criterion is what must be true at the end, in one sentence.
+	Criterion string `json:"criterion"`
+	// Details is what else there is to know.
+	Details string `json:"details,omitempty"`
+}
+
+// Policy is interlock.yaml at the root of the repository, read at the base commit.
+type Policy struct {
+	Agents Agents `json:"agents"`
+	// Setup prepares a fresh checkout for the checks.
+	Setup []Command `json:"setup,omitempty"`
+	// Checks measure a candidate; at least one is needed.
+	Checks []Command `json:"checks"`
+	// Verify measures the whole before delivery, in a fresh checkout. Empty means: Checks.
+	Verify []Command `json:"verify,omitempty"`
+	// E2E measures the whole once more, end to end. Empty means: no such step.
+	E2E           []Command     `json:"e2e,omitempty"`
+	E2EUnmeasured E2EUnmeasured `json:"e2e_unmeasured,omitempty"`
+	// Protected are globs of paths that no candidate may change.
+	Protected []string `json:"protected,omitempty"`
+	// Frozen are globs of tests that no candidate may change.
+	Frozen  []string `json:"frozen,omitempty"`
+	Rubric  []Rubric `json:"rubric,omitempty"`
+	Budgets Budgets  `json:"budgets,omitzero"`
+	Gates   Gates    `json:"gates,omitzero"`
+	Deliver Deliver  `json:"deliver,omitzero"`
+	Quota   Quota    `json:"quota,omitzero"`
+	// Env names the variables of the worker that agents and checks may see.
+	Env     []string `json:"env,omitempty"`
+	Sandbox Sandbox  `json:"sandbox,omitempty"`
+}
+
+// Command is a program of the policy: a check, or a line of setup.
+type Command struct {
+	Name string `json:"name,omitempty"`
+	// Run is the argument list. A single string in a policy file is run by /bin/sh -c.
+	Run Argv `json:"run"`
+	// Timeout ends the command; 0 means DefaultCheckTimeout.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Reads says how the output is read; empty means ReadsExit.
+	Reads Reads `json:"reads,omitempty"`
+	// Inputs are globs: a setup line runs again when a file that they match changes.
+	Inputs []string `json:"inputs,omitempty"`
+}
+
+// Reads is how the output of a check becomes a set of tests.
+type Reads string
+
+// The readers.
+const (
+	ReadsExit Reads = "exit" // the exit code alone
+	ReadsGo   Reads = "go"   // go test -json
+)
+
+// E2EUnmeasured says what becomes of a slice whose e2e could not be measured.
+type E2EUnmeasured string
+
+// The choices; empty means E2EBlocks.
+const (
+	E2EBlocks   E2EUnmeasured = "block"
+	E2EDelivers E2EUnmeasured = "deliver"
+)
+
+// Sandbox says whether the system's isolation must be used for read-only roles.
+type Sandbox string
+
+// The choices; empty means SandboxAuto.
+const (
+	SandboxAuto     Sandbox = "auto"
+	SandboxRequired Sandbox = "required"
+	SandboxOff      Sandbox = "off"
+)
+
+// Agents says which agent program takes which role.
+type Agents struct {
+	Implementer Agent   `json:"implementer"`
+	Judges      []Agent `json:"judges"`
+	Skeptics    *Agent  `json:"skeptics,omitempty"`
+	Advisor     *Agent  `json:"advisor,omitempty"`
+	Reconciler  *Agent  `json:"reconciler,omitempty"`
+}
+
+// Agent is one agent program in one role.
+type Agent struct {
+	// Name tells judges apart; empty means the role, or the role and its place.
+	Name string `json:"name,omitempty"`
+	// Use is the adapter.
+	Use Adapter `json:"use"`
+	// Run is the argument list of the command adapter.
+	Run   Argv   `json:"run,omitempty"`
+	Model string `json:"model,omitempty"`
+	// Timeout ends a call; 0 means DefaultCallTimeout.
+	Timeout Duration `json:"timeout,omitempty"`
+	// USD is the most that one call may cost, and what is charged when its
+	// cost is not known. nil means DefaultCallUSD.
+	USD *USD `json:"usd,omitempty"`
+	// Fallback takes over when the provider's limit lasts too long.
+	Fallback *Agent `json:"fallback,omitempty"`
+}
+
+// Adapter names the code that drives one agent program.
+type Adapter string
+
+// The adapters.
+const (
+	AdapterCommand Adapter = "command"
+)
+
+// Rubric is one criterion that judges score from 1 to 5.
+type Rubric struct {
+	Criterion string `json:"criterion"`
+	// Weight is relative to the other criteria; 0 means 1.
+	Weight int `json:"weight,omitempty"`
+}
+
+// Budgets are the retries and the money of a slice; nil means the default.
+type Budgets struct {
+	Checks      *int `json:"checks,omitempty"`
+	Judge       *int `json:"judge,omitempty"`
+	Corrections *int `json:"corrections,omitempty"`
+	Reconcile   *int `json:"reconcile,omitempty"`
+	Moves       *int `json:"moves,omitempty"`
+	CI          *int `json:"ci,omitempty"`
+	Discards    *int `json:"discards,omitempty"`
+	Lost        *int `json:"lost,omitempty"`
+	// USD is the cap of the slice; nil means DefaultSliceUSD.
+	USD *USD `json:"usd,omitempty"`
+}
+
+// Gates are the steps at which a person must answer.
+type Gates struct {
+	Plan    bool `json:"plan,omitempty"`
+	Publish bool `json:"publish,omitempty"`
+	Merge   bool `json:"merge,omitempty"`
+}
+
+// Deliver says how far a slice is delivered.
+type Deliver struct {
+	// To is one of the machine's targets; empty means branch.
+	To string `json:"to,omitempty"`
+	// Remote is the name of a remote of the repository, or a URL; empty means origin.
+	Remote string `json:"remote,omitempty"`
+}
+
+// Quota says how long a provider's limit is waited for.
+type Quota struct {
+	Wait    *bool    `json:"wait,omitempty"`
+	MaxWait Duration `json:"max_wait,omitempty"`
+}

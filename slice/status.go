@@ -1,0 +1,127 @@
+package slice
+
+import "interlock/machine"
+
+// Input is the argument of the workflow Slice: a spec as a person writes it,
+// so that any Temporal client can start one.
+type Input struct {
+	Spec
+	// Carry is the state of the run before; only continue-as-new sets it.
+	Carry *Carry `json:"carry,omitempty"`
+}
+
+// Carry is the state of a slice that must survive: the continue-as-new argument.
+type Carry struct {
+	Run     int           `json:"run"`
+	State   machine.State `json:"state"`
+	Host    Host          `json:"host"`
+	Key     string        `json:"key"`
+	Base    string        `json:"base,omitempty"`
+	Good    string        `json:"good,omitempty"`
+	Plan    string        `json:"plan,omitempty"`
+	Branch  string        `json:"branch,omitempty"`
+	Started int64         `json:"started"` // Unix milliseconds
+	// Workspace is the agent's folder on the host.
+	Workspace string `json:"workspace,omitempty"`
+	// Candidate is the tree in work, Whole the commit that is delivered.
+	Candidate string `json:"candidate,omitempty"`
+	Whole     string `json:"whole,omitempty"`
+	Tip       string `json:"tip,omitempty"`
+	// Checks, Findings and Advice are what the next brief tells.
+	Checks   []CheckResult `json:"checks,omitempty"`
+	Findings []Finding     `json:"findings,omitempty"`
+	Advice   []string      `json:"advice,omitempty"`
+	// Open are corrections that were not made.
+	Open []Finding `json:"open,omitempty"`
+	// Vetoed is the candidate of the last veto of this task.
+	Vetoed string       `json:"vetoed,omitempty"`
+	Tasks  []TaskStatus `json:"tasks"`
+	Ledger Tail         `json:"ledger"`
+	Undo   []UndoIn     `json:"undo,omitempty"`
+	Why    string       `json:"why,omitempty"`
+	Remote string       `json:"remote,omitempty"`
+	// Failed are compensations that failed, with what to do by hand.
+	Failed []string `json:"failed,omitempty"`
+	Steps  int      `json:"steps"`
+	Seen   []Done   `json:"seen,omitempty"` // the last few steps, for people
+}
+
+// Tail is the end of the ledger as the workflow knows it.
+type Tail struct {
+	// N is the number of lines, Head the hash of the last.
+	N    int    `json:"n"`
+	Head string `json:"head,omitempty"`
+	// Pending are the last lines, which no activity has written yet.
+	Pending []string `json:"pending,omitempty"`
+}
+
+// TaskStatus is what became of one task so far.
+type TaskStatus struct {
+	ID           string `json:"id"`
+	Criterion    string `json:"criterion"`
+	Attempts     int    `json:"attempts,omitempty"`
+	Commit       string `json:"commit,omitempty"`
+	CostMicroUSD int64  `json:"cost_micro_usd,omitempty"`
+}
+
+// Done is one step that ended.
+type Done struct {
+	machine.Turn
+	Outcome      machine.Outcome `json:"outcome"`
+	Why          string          `json:"why,omitempty"`
+	CostMicroUSD int64           `json:"cost_micro_usd,omitempty"`
+	Millis       int64           `json:"millis"`
+	// N counts the steps of the slice from 1, so that a client knows what it has seen.
+	N int `json:"n"`
+}
+
+// Wait is a named wait.
+type Wait struct {
+	For   string `json:"for"`
+	Until int64  `json:"until,omitempty"` // Unix milliseconds; 0 is without a deadline
+	Ends  string `json:"ends"`            // what ends it, as a command
+}
+
+// Status answers the query `status`.
+type Status struct {
+	Slice   string        `json:"slice"`
+	Title   string        `json:"title"`
+	Repo    string        `json:"repo"`
+	Base    string        `json:"base,omitempty"`
+	Run     int           `json:"run"`
+	State   machine.State `json:"state"`
+	Due     *machine.Turn `json:"due,omitempty"`
+	Since   int64         `json:"since"` // Unix milliseconds: when the step began
+	Waiting *Wait         `json:"waiting,omitempty"`
+	Tasks   []TaskStatus  `json:"tasks"`
+	Recent  []Done        `json:"recent,omitempty"`
+	Host    string        `json:"host,omitempty"`
+	Folder  string        `json:"folder,omitempty"`
+	Result  *Result       `json:"result,omitempty"`
+}
+
+// Result is how a slice ended: what the workflow returns, or the details of
+// its failure.
+type Result struct {
+	Slice  string         `json:"slice"`
+	Ending machine.Ending `json:"ending"`
+	Cause  machine.Cause  `json:"cause,omitempty"`
+	// Code is the exit code, Next what a person does next.
+	Code         int           `json:"code"`
+	Why          string        `json:"why,omitempty"`
+	Next         string        `json:"next"`
+	Step         machine.Step  `json:"step"`
+	Tasks        []TaskStatus  `json:"tasks,omitempty"`
+	Checks       []CheckResult `json:"checks,omitempty"`
+	Findings     []Finding     `json:"findings,omitempty"`
+	Open         []Finding     `json:"open,omitempty"`
+	Branch       string        `json:"branch,omitempty"`
+	Commit       string        `json:"commit,omitempty"`
+	Remote       string        `json:"remote,omitempty"`
+	CostMicroUSD int64         `json:"cost_micro_usd"`
+	Millis       int64         `json:"millis"`
+	Ledger       Tail          `json:"ledger"`
+	Kept         []string      `json:"kept,omitempty"`
+	Undone       []string      `json:"undone,omitempty"`
+	Failed       []string      `json:"failed,omitempty"`
+}

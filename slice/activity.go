@@ -34,8 +34,8 @@ type Header struct {
 	Slice string `json:"slice"`
 	// Run counts the runs of the slice, from 1. It is never a Temporal run
 	// id, which a reset changes.
-	Run int `json:"run"`
-	machine.Turn
+	Run  int          `json:"run"`
+	Turn machine.Turn `json:"turn"`
 	// Repo and Key are the repository's location and its key in the home.
 	Repo string `json:"repo"`
 	Key  string `json:"key"`
@@ -247,7 +247,7 @@ type AdviseOut struct {
 // CommitIn asks for a commit of exactly the candidate on the last good commit.
 type CommitIn struct {
 	Header
-	TaskSpec  Task   `json:"task_spec"`
+	Task      Task   `json:"task"`
 	Candidate string `json:"candidate"`
 	// Ledger is the head of the record, for the trailer.
 	Ledger string `json:"ledger"`

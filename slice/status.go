@@ -66,7 +66,7 @@ type TaskStatus struct {
 
 // Done is one step that ended.
 type Done struct {
-	machine.Turn
+	Turn         machine.Turn    `json:"turn"`
 	Outcome      machine.Outcome `json:"outcome"`
 	Why          string          `json:"why,omitempty"`
 	CostMicroUSD int64           `json:"cost_micro_usd,omitempty"`

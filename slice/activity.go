@@ -36,6 +36,9 @@ type Header struct {
 	// id, which a reset changes.
 	Run  int          `json:"run"`
 	Turn machine.Turn `json:"turn"`
+	// Op identifies the operation: it is the same in its intent, its retries
+	// and its done line.
+	Op string `json:"op"`
 	// Repo and Key are the repository's location and its key in the home.
 	Repo string `json:"repo"`
 	Key  string `json:"key"`
@@ -88,7 +91,7 @@ type ClaimOut struct {
 	Ended
 	Host Host   `json:"host"`
 	Key  string `json:"key"`
-	// Written, Head and Runs describe the record of earlier runs of the slice.
+	// Runs and SpentMicroUSD come from the record of earlier runs of the slice.
 	Runs          int   `json:"runs,omitempty"`
 	SpentMicroUSD int64 `json:"spent_micro_usd,omitempty"`
 }
@@ -101,6 +104,9 @@ type Host struct {
 	// up; ScheduleToStart after how long the host counts as lost.
 	Heartbeat       Duration `json:"heartbeat"`
 	ScheduleToStart Duration `json:"schedule_to_start"`
+	// StepsPerRun continues the workflow as new after so many steps; 0 means
+	// when the server suggests it.
+	StepsPerRun int `json:"steps_per_run,omitempty"`
 }
 
 // PrepareIn asks for base, policy and workspace.

@@ -42,8 +42,9 @@ type Carry struct {
 	Remote string       `json:"remote,omitempty"`
 	// Failed are compensations that failed, with what to do by hand.
 	Failed []string `json:"failed,omitempty"`
-	Steps  int      `json:"steps"`
-	Seen   []Done   `json:"seen,omitempty"` // the last few steps, for people
+	// Recent are the last few steps, for people; Steps is how many there were.
+	Recent []Done `json:"recent,omitempty"`
+	Steps  int    `json:"steps"`
 }
 
 // Tail is the end of the ledger as the workflow knows it.
@@ -71,7 +72,7 @@ type Done struct {
 	Why          string          `json:"why,omitempty"`
 	CostMicroUSD int64           `json:"cost_micro_usd,omitempty"`
 	Millis       int64           `json:"millis"`
-	// N counts the steps of the slice from 1, so that a client knows what it has seen.
+	// N numbers the steps of a run from 1.
 	N int `json:"n"`
 }
 

@@ -1,0 +1,348 @@
+// Package workflows holds the workflow of a slice. It asks the machine what is
+// due, schedules the activity of that step and tells the machine how it ended;
+// it decides nothing by itself.
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"interlock/ledger"
+	"interlock/machine"
+	"interlock/saga"
+	"interlock/slice"
+)
+
+// Slice is the workflow of one slice. It completes when the slice is
+// delivered, is cancelled when it is cancelled, and fails with every other
+// ending: the type of the failure is the ending, its details the whole result.
+func Slice(ctx workflow.Context, in slice.Input) (slice.Result, error) {
+	r := restore(ctx, in)
+	if err := r.listen(ctx); err != nil {
+		return slice.Result{}, err
+	}
+	return r.run(ctx)
+}
+
+// run is a slice in work. Everything that must survive is in Carry; the rest
+// lives as long as one Temporal run.
+type run struct {
+	slice.Carry
+	id    string
+	spec  slice.Spec
+	since time.Time
+	steps int // in this Temporal run
+	// told is what the attributes say.
+	told machine.State
+	// result is set once the slice has ended.
+	result *slice.Result
+}
+
+func restore(ctx workflow.Context, in slice.Input) *run {
+	r := &run{
+		id:    workflow.GetInfo(ctx).WorkflowExecution.ID,
+		spec:  in.Spec,
+		since: workflow.Now(ctx),
+	}
+	if in.Carry != nil {
+		r.Carry = *in.Carry
+		r.told = r.State
+		return r
+	}
+	r.Started = workflow.Now(ctx).UnixMilli()
+	r.State = machine.New(len(in.Tasks), machine.Rules{})
+	for _, t := range in.Tasks {
+		r.Tasks = append(r.Tasks, slice.TaskStatus{ID: t.ID, Criterion: t.Criterion})
+	}
+	return r
+}
+
+func (r *run) listen(ctx workflow.Context) error {
+	handlers := []struct {
+		name, description string
+		handler           any
+	}{
+		{slice.QueryStatus, "where the slice is, what it waits for and what it has cost", func() (slice.Status, error) { return r.status(), nil }},
+		{slice.QueryNext, "the step that is due", func() (machine.Turn, error) { return r.next() }},
+		{slice.QueryLedger, "the end of the record as the workflow knows it", func() (slice.Tail, error) { return r.Ledger, nil }},
+	}
+	for _, h := range handlers {
+		err := workflow.SetQueryHandlerWithOptions(ctx, h.name, h.handler, workflow.QueryHandlerOptions{Description: h.description})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) run(ctx workflow.Context) (slice.Result, error) {
+	for !r.State.Ended() {
+		if err := r.publish(ctx); err != nil {
+			return slice.Result{}, err
+		}
+		if r.border(ctx) {
+			return slice.Result{}, workflow.NewContinueAsNewError(ctx, slice.Workflow, slice.Input{Spec: r.spec, Carry: &r.Carry})
+		}
+		r.step(ctx)
+	}
+	return r.finish(ctx)
+}
+
+// border reports whether the run goes on as a new Temporal run: between two
+// steps, and never before the host is known.
+func (r *run) border(ctx workflow.Context) bool {
+	if r.State.Step == machine.Prepare || r.steps == 0 {
+		return false
+	}
+	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() || r.Host.StepsPerRun > 0 && r.steps >= r.Host.StepsPerRun
+}
+
+// step takes the one step that is due and crosses to the next.
+func (r *run) step(ctx workflow.Context) {
+	turn, _ := machine.Due(r.State)
+	r.since = workflow.Now(ctx)
+	ended, op, err := r.take(ctx, turn)
+	switch {
+	case err != nil && temporal.IsCanceledError(err):
+		r.stop(machine.Cancelled, "")
+		return
+	case err != nil && isStop(err):
+		r.stop(machine.Impossible, err.Error())
+		return
+	case err != nil:
+		ended = unable(turn.Step, err)
+	}
+	r.record(ctx, turn, op, ended)
+	if ctx.Err() != nil && !r.State.Ended() {
+		r.stop(machine.Cancelled, "")
+	}
+}
+
+// take records the intent and runs the activity of the step.
+func (r *run) take(ctx workflow.Context, turn machine.Turn) (slice.Ended, string, error) {
+	take, ok := steps[turn.Step]
+	if !ok {
+		return slice.Ended{}, "", temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("step %q is due, but this version cannot do it", turn.Step), slice.ErrInvalid, nil)
+	}
+	if turn.Step == machine.Prepare {
+		if ended, err := r.claim(ctx); err != nil || ended.Outcome != machine.Done {
+			return ended, "", err
+		}
+	}
+	op := r.intend(ctx, turn)
+	ended, err := take(r, r.host(ctx, turn.String()), r.header(ctx, turn, op))
+	if err == nil {
+		ledger.Written(&r.Ledger, ended.Written)
+	}
+	return ended, op, err
+}
+
+// record crosses the machine, and writes the done line of what happened.
+func (r *run) record(ctx workflow.Context, turn machine.Turn, op string, ended slice.Ended) {
+	event := machine.Event{Step: turn.Step, Outcome: ended.Outcome, Cause: ended.Cause, CostMicroUSD: ended.CostMicroUSD}
+	r.steps++
+	r.Steps++
+	done := slice.Done{Turn: turn, Outcome: ended.Outcome, Why: ended.Why, CostMicroUSD: ended.CostMicroUSD,
+		Millis: workflow.Now(ctx).Sub(r.since).Milliseconds(), N: r.Steps}
+	if r.Recent = append(r.Recent, done); len(r.Recent) > recentSteps {
+		r.Recent = r.Recent[len(r.Recent)-recentSteps:]
+	}
+	next, err := machine.Next(r.State, event)
+	if err != nil {
+		r.stop(machine.Impossible, err.Error())
+		return
+	}
+	if op != "" {
+		r.append(ctx, r.doneLine(turn, op, ended))
+	}
+	if turn.Task > 0 && turn.Task <= len(r.Tasks) {
+		r.Tasks[turn.Task-1].CostMicroUSD += ended.CostMicroUSD
+		r.Tasks[turn.Task-1].Attempts = turn.Attempt
+	}
+	r.Why = ended.Why
+	if ended.Outcome == machine.Corrections && next.Step != machine.Implement {
+		r.Open = append(r.Open, r.Findings...)
+		r.Findings = nil
+	}
+	r.State = next
+}
+
+// stop ends the slice from outside the table.
+func (r *run) stop(ending machine.Ending, why string) {
+	r.State, _ = machine.Stop(r.State, ending)
+	r.Why = why
+}
+
+// isStop reports whether an activity says that the slice must not go on: what
+// it saw contradicts what was checked or recorded.
+func isStop(err error) bool {
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return false
+	}
+	switch app.Type() {
+	case slice.ErrInvalid, slice.ErrLedger, slice.ErrMismatch:
+		return true
+	}
+	return false
+}
+
+// unable is the outcome of a step whose activity failed for good: the
+// infrastructure failed, which is never the code being red.
+func unable(step machine.Step, err error) slice.Ended {
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
+		return slice.Ended{Outcome: machine.Lost, Why: "no worker of the host took the step in its time"}
+	}
+	ended := slice.Ended{Outcome: machine.Unmeasured, Why: rootMessage(err)}
+	switch step {
+	case machine.Prepare:
+		ended.Outcome, ended.Cause = machine.Failed, machine.CausePrecondition
+	case machine.Implement, machine.Judge, machine.Advise, machine.JudgeSlice:
+		ended.Outcome, ended.Cause = machine.Unanswered, machine.CauseFatal
+	case machine.Commit, machine.PlanGate, machine.PublishGate, machine.MergeGate:
+		ended.Outcome = machine.Failed
+	case machine.Publish, machine.Propose, machine.Merge:
+		ended.Outcome = machine.Unanswered
+	case machine.Baseline, machine.Check, machine.Reconcile, machine.Verify, machine.E2E, machine.AwaitCI:
+	}
+	return ended
+}
+
+// rootMessage is what went wrong, without the engine's wrapping.
+func rootMessage(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	return err.Error()
+}
+
+// host returns a context for activities on the slice's host.
+func (r *run) host(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              r.Host.Queue,
+		StartToCloseTimeout:    longestStep,
+		ScheduleToStartTimeout: time.Duration(r.Host.ScheduleToStart),
+		HeartbeatTimeout:       time.Duration(r.Host.Heartbeat),
+		WaitForCancellation:    true,
+		Summary:                summary,
+		RetryPolicy:            retries(),
+	})
+}
+
+func retries() *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{
+		InitialInterval:    time.Second,
+		BackoffCoefficient: 2,
+		MaximumInterval:    30 * time.Second,
+		MaximumAttempts:    20,
+	}
+}
+
+const (
+	// longestStep bounds an activity; the clock of an agent or check is the
+	// runner's, and a dead worker shows by its missing heartbeat.
+	longestStep = 7 * 24 * time.Hour
+	recentSteps = 20
+)
+
+// finish takes back what is to be taken back, closes the record and returns
+// the ending as Temporal shows it.
+func (r *run) finish(ctx workflow.Context) (slice.Result, error) {
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	undone := r.compensate(ctx)
+	r.conclude(ctx)
+	result := r.resultOf(ctx, undone)
+	r.result = &result
+	if err := r.publish(ctx); err != nil {
+		return result, err
+	}
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		return result, err
+	}
+	switch result.Ending {
+	case machine.Delivered:
+		return result, nil
+	case machine.Cancelled:
+		return result, temporal.NewCanceledError(result)
+	default:
+		return result, temporal.NewApplicationErrorWithOptions(headline(result), string(result.Ending),
+			temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{result}})
+	}
+}
+
+// undoes reports whether compensation u is due at the ending: all of them for
+// a slice that was cancelled or never got to work; what was only needed for
+// work if it is delivered; none if it is blocked, so that a person can look.
+func (r *run) undoes(u slice.UndoIn) bool {
+	switch r.State.Ending {
+	case machine.Cancelled, machine.Invalid, machine.Precondition:
+		return true
+	case machine.Delivered:
+		return u.What != slice.UndoBranch
+	default:
+		return false
+	}
+}
+
+func (r *run) compensate(ctx workflow.Context) []string {
+	var stack []slice.UndoIn
+	for _, u := range r.Undo {
+		if r.undoes(u) {
+			stack = append(stack, u)
+		}
+	}
+	var undone []string
+	for _, s := range saga.Compensate(ctx, stack, r.undo) {
+		if s.Err != nil {
+			r.Failed = append(r.Failed, fmt.Sprintf("%s could not be taken back: %s", s.What, rootMessage(s.Err)))
+			continue
+		}
+		undone = append(undone, s.Seen)
+	}
+	return undone
+}
+
+func (r *run) undo(ctx workflow.Context, u slice.UndoIn) (string, error) {
+	u.Header = r.header(ctx, machine.Turn{Step: r.State.Step}, "")
+	options := workflow.GetActivityOptions(r.host(ctx, "undo "+string(u.What)))
+	options.ScheduleToCloseTimeout = 10 * time.Minute
+	out, err := execute(workflow.WithActivityOptions(ctx, options), slice.ActUndo, u)
+	if err != nil {
+		return "", err
+	}
+	ledger.Written(&r.Ledger, out.Written)
+	r.append(ctx, ledger.Line{Kind: ledger.Undo, Undo: u.What, Seen: out.Seen})
+	return out.Seen, nil
+}
+
+// conclude writes the last lines of the record. A slice that never had one
+// has nothing to conclude.
+func (r *run) conclude(ctx workflow.Context) {
+	if r.Ledger.N == 0 {
+		return
+	}
+	r.append(ctx, ledger.Line{Kind: ledger.End, Ending: r.State.Ending, Cause: r.State.Cause, Why: r.Why})
+	options := workflow.GetActivityOptions(r.host(ctx, "conclude"))
+	options.ScheduleToCloseTimeout = 10 * time.Minute
+	out, err := execute(workflow.WithActivityOptions(ctx, options), slice.ActConclude,
+		slice.ConcludeIn{Header: r.header(ctx, machine.Turn{Step: r.State.Step}, "")})
+	if err != nil {
+		r.Failed = append(r.Failed, "the end of the record could not be written: "+rootMessage(err))
+		return
+	}
+	ledger.Written(&r.Ledger, out.Written)
+}
+
+func execute[In, Out any](ctx workflow.Context, a slice.Activity[In, Out], in In) (out Out, err error) {
+	err = workflow.ExecuteActivity(ctx, string(a), in).Get(ctx, &out)
+	return out, err
+}

@@ -1,0 +1,189 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"interlock/ledger"
+	"interlock/machine"
+	"interlock/saga"
+	"interlock/slice"
+)
+
+// steps says how each step is taken: which activity, with what, and what of
+// its result the slice keeps.
+var steps = map[machine.Step]func(*run, workflow.Context, slice.Header) (slice.Ended, error){
+	machine.Prepare:    (*run).prepare,
+	machine.Baseline:   (*run).baseline,
+	machine.Implement:  (*run).implement,
+	machine.Check:      (*run).check,
+	machine.Judge:      (*run).judge,
+	machine.Advise:     (*run).advise,
+	machine.Commit:     (*run).commit,
+	machine.Reconcile:  (*run).reconcile,
+	machine.Verify:     (*run).verify,
+	machine.JudgeSlice: (*run).judgeSlice,
+	machine.E2E:        (*run).e2e,
+	machine.Publish:    (*run).publishBranch,
+}
+
+// claim finds a host for the slice and looks at its record there. It has no
+// effect, so that it needs no line of the record.
+func (r *run) claim(ctx workflow.Context) (slice.Ended, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
+		StartToCloseTimeout: time.Minute,
+		Summary:             "claim",
+		RetryPolicy:         retries(),
+	})
+	out, err := execute(ctx, slice.ActClaim, slice.ClaimIn{Slice: r.id, Spec: r.spec})
+	if err != nil || out.Outcome != machine.Done {
+		return out.Ended, err
+	}
+	r.Host, r.Key = out.Host, out.Key
+	r.Run = out.Runs + 1
+	r.State.SpentMicroUSD = out.SpentMicroUSD
+	r.Ledger = slice.Tail{N: out.Written, Head: out.Head}
+	r.append(ctx, ledger.Line{Kind: ledger.Start, Slice: r.id, Tasks: len(r.spec.Tasks), Spec: hash(r.spec)})
+	return out.Ended, nil
+}
+
+func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	r.Undo = saga.Declare(r.Undo, slice.UndoIn{What: slice.UndoWorkspace})
+	r.Undo = saga.Declare(r.Undo, slice.UndoIn{What: slice.UndoViews})
+	out, err := execute(ctx, slice.ActPrepare, slice.PrepareIn{Header: h, Spec: r.spec})
+	if err != nil {
+		return out.Ended, err
+	}
+	r.Base, r.Good, r.Plan = out.Base, out.Base, out.Plan
+	r.Workspace, r.Branch = out.Workspace, out.Branch
+	r.State.Rules = out.Rules
+	return out.Ended, nil
+}
+
+func (r *run) baseline(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	out, err := execute(ctx, slice.ActBaseline, slice.MeasureIn{Header: h, Tree: r.Base, ExpectedRed: r.spec.ExpectedRed})
+	if err == nil {
+		r.Checks = out.Checks
+	}
+	return out.Ended, err
+}
+
+func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	in := slice.ImplementIn{Header: h, Task: r.spec.Tasks[r.State.Task], Restore: r.State.Restore,
+		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice}}
+	out, err := execute(ctx, slice.ActImplement, in)
+	if err == nil && out.Outcome == machine.Done {
+		r.Candidate = out.Candidate
+	}
+	return out.Ended, err
+}
+
+func (r *run) check(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	out, err := execute(ctx, slice.ActCheck, slice.MeasureIn{Header: h, Tree: r.Candidate, ExpectedRed: r.spec.ExpectedRed})
+	if err == nil {
+		r.Checks = out.Checks
+	}
+	return out.Ended, err
+}
+
+func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	if r.Vetoed != "" && r.Candidate == r.Vetoed {
+		return slice.Ended{Outcome: machine.Failed, Why: "nothing was changed since the veto, so it stands"}, nil
+	}
+	out, err := execute(ctx, slice.ActJudge, slice.JudgeIn{
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks)})
+	if err != nil {
+		return out.Ended, err
+	}
+	switch out.Outcome {
+	case machine.Failed:
+		r.Vetoed, r.Findings = r.Candidate, out.Findings
+	case machine.Corrections:
+		r.Findings = out.Findings
+	case machine.Done:
+		r.Findings = nil
+	}
+	return out.Ended, nil
+}
+
+func (r *run) advise(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	out, err := execute(ctx, slice.ActAdvise, slice.AdviseIn{
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: r.Findings})
+	if err == nil && out.Outcome == machine.Done {
+		r.Advice = append(r.Advice, out.Advice)
+	}
+	return out.Ended, err
+}
+
+func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	out, err := execute(ctx, slice.ActCommit, slice.CommitIn{
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Ledger: r.Ledger.Head})
+	if err != nil || out.Outcome != machine.Done {
+		return out.Ended, err
+	}
+	r.Good = out.Commit
+	r.Tasks[r.State.Task].Commit = out.Commit
+	r.Vetoed, r.Advice, r.Checks = "", nil, nil
+	return out.Ended, nil
+}
+
+func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	out, err := execute(ctx, slice.ActReconcile, slice.ReconcileIn{Header: h, BaseName: r.spec.Base, Ledger: r.Ledger.Head})
+	if err == nil && out.Outcome == machine.Done {
+		r.Whole, r.Tip = out.Commit, out.Tip
+	}
+	return out.Ended, err
+}
+
+func (r *run) verify(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	return r.measureWhole(ctx, h, slice.ActVerify)
+}
+
+func (r *run) e2e(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	return r.measureWhole(ctx, h, slice.ActE2E)
+}
+
+func (r *run) measureWhole(ctx workflow.Context, h slice.Header, a slice.Activity[slice.MeasureIn, slice.MeasureOut]) (slice.Ended, error) {
+	out, err := execute(ctx, a, slice.MeasureIn{Header: h, Tree: r.Whole, ExpectedRed: r.spec.ExpectedRed})
+	if err == nil {
+		r.Checks = out.Checks
+	}
+	return out.Ended, err
+}
+
+func (r *run) judgeSlice(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	out, err := execute(ctx, slice.ActJudgeSlice, slice.JudgeSliceIn{
+		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks)})
+	if err == nil {
+		r.Findings = out.Findings
+	}
+	return out.Ended, err
+}
+
+func (r *run) publishBranch(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	to := r.State.Rules.DeliverTo
+	r.Undo = saga.Declare(r.Undo, slice.UndoIn{What: slice.UndoBranch, To: to, Branch: r.Branch, Commit: r.Whole})
+	out, err := execute(ctx, slice.ActPublish, slice.PublishIn{Header: h, To: to, Branch: r.Branch, Commit: r.Whole})
+	if err == nil {
+		r.Remote = out.Remote
+	}
+	return out.Ended, err
+}
+
+func red(all []slice.CheckResult) (out []slice.CheckResult) {
+	for _, c := range all {
+		if c.Outcome == machine.Failed {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func measured(all []slice.CheckResult) (out []slice.Measured) {
+	for _, c := range all {
+		out = append(out, c.Measured)
+	}
+	return out
+}

@@ -194,11 +194,21 @@ func jsonValue(text string) (any, error) {
 	return value, nil
 }
 
-func run(o *options) (err error) {
-	started := time.Now()
+func run(o *options) error {
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer restore()
+	context.AfterFunc(ctx, restore) // a second signal ends it at once
+	err := serve(ctx, o)
+	var refused *refusedError
+	if ctx.Err() != nil && !errors.As(err, &refused) {
+		return nil // asked to stop, be it in the middle of the start
+	}
+	return err
+}
 
+// serve runs the server until ctx ends or --while-locked says so.
+func serve(ctx context.Context, o *options) error {
+	started := time.Now()
 	// The lock of --while-locked is let go of after everything else: whoever
 	// takes a shared one next finds no server that is just leaving.
 	var unlocked *os.File
@@ -258,7 +268,6 @@ func run(o *options) (err error) {
 			reason = "nobody holds a lock on " + o.whileLocked
 		}
 	}
-	restore()
 	fmt.Printf("stopping: %s\n", reason)
 	return nil
 }

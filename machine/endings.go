@@ -57,7 +57,7 @@ const (
 	ExitInterrupted = 130 // the command line was interrupted; the slice goes on
 )
 
-// An End is one pair of ending and cause: what it costs a person to know.
+// An End is what belongs to one pair of ending and cause.
 type End struct {
 	Ending Ending
 	Cause  Cause
@@ -66,38 +66,26 @@ type End struct {
 	// Next is what a person does next, as one line.
 	Next string
 	// ReopenAt is the step at which the slice is reopened: Same for the one
-	// that was due, empty if it is not reopened.
+	// that was due, empty if it is not reopened. A changed slice is reopened at
+	// the plan gate instead.
 	ReopenAt Step
-	// Reset are the counters that closed the slice.
+	// Reset are the counters that close a slice this way. Reopening it sets
+	// those back to 0 of which none was left.
 	Reset []Counter
-	// AddsTask says that reopening needs a task that is not committed yet.
+	// AddsTask says that all tasks are committed, so that reopening needs an
+	// added one.
 	AddsTask bool
 }
 
-type ends []End
-
-func (list ends) has(e Ending, c Cause) bool {
-	_, ok := list.find(e, c)
-	return ok
-}
-
-func (list ends) find(e Ending, c Cause) (End, bool) {
-	for _, end := range list {
-		if end.Ending == e && end.Cause == c {
-			return end, true
-		}
-	}
-	return End{}, false
-}
-
-var endings = ends{
+// endings are in the order of their codes.
+var endings = []End{
 	{Delivered, "", 0, "nothing: it is delivered", "", nil, false},
 	{BlockedJudge, CauseTask, 1, "read the verdicts, then reopen it with a changed task", Implement, count(Judgements), false},
 	{BlockedJudge, CauseSlice, 1, "read the verdicts, then reopen it with an added task", Implement, nil, true},
 	{Invalid, "", 2, "fix the input at the place that the message names, then run it again", "", nil, false},
 	{BlockedJudge, CauseDiscards, 3, "look at the discarded answers (the adapter or the prompt is wrong), then reopen it", Same, count(Discards), false},
 	{BlockedChecks, CauseRed, 4, "read the check log, then reopen it", Implement, count(Checks), false},
-	{BlockedChecks, CauseBaseRed, 4, "the base itself is red: repair it, or name the test in expected_red, then reopen it", Baseline, nil, false},
+	{BlockedChecks, CauseBaseRed, 4, "the base itself is red: name the test in expected_red and reopen it, or repair the base and start it again", Baseline, nil, false},
 	{BlockedChecks, CauseUnmeasured, 5, "repair the environment that the check log shows, then reopen it", Same, nil, false},
 	{BlockedChecks, CauseBaseUnmeasured, 5, "the checks cannot be measured at the base: repair the environment, then reopen it", Baseline, nil, false},
 	{BlockedE2E, CauseRed, 7, "read the e2e log, then reopen it with an added task", Implement, nil, true},
@@ -127,7 +115,16 @@ var endings = ends{
 }
 
 // Find returns the pair of ending e and cause c; ok is false if there is none.
-func Find(e Ending, c Cause) (end End, ok bool) { return endings.find(e, c) }
+func Find(e Ending, c Cause) (end End, ok bool) { return find(endings, e, c) }
 
-// Ends returns every pair of ending and cause.
+// Ends returns every pair of ending and cause, in the order of their codes.
 func Ends() []End { return append([]End(nil), endings...) }
+
+func find(list []End, e Ending, c Cause) (End, bool) {
+	for _, end := range list {
+		if end.Ending == e && end.Cause == c {
+			return end, true
+		}
+	}
+	return End{}, false
+}

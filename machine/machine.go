@@ -126,7 +126,8 @@ const (
 // A Milestone is the furthest point that a slice has passed.
 type Milestone string
 
-// The milestones, in their order.
+// The milestones, in their order. A slice passes those that its deliver.to
+// names; none is ever taken back.
 const (
 	MilestoneStarted     Milestone = "started"
 	MilestonePrepared    Milestone = "prepared"
@@ -135,6 +136,16 @@ const (
 	MilestonePublished   Milestone = "published"
 	MilestoneProposed    Milestone = "proposed"
 	MilestoneDelivered   Milestone = "delivered"
+)
+
+// The closed lists, in the order in which they are shown.
+var (
+	steps = []Step{Prepare, Baseline, PlanGate, Implement, Check, Judge, Advise, Commit,
+		Reconcile, Verify, JudgeSlice, E2E, PublishGate, Publish, Propose, AwaitCI, MergeGate, Merge}
+	outcomes   = []Outcome{Done, Failed, Unmeasured, Corrections, Discarded, Unanswered, Limited, Lost}
+	targets    = []Target{ToBranch, ToPublish, ToPropose, ToMerge}
+	milestones = []Milestone{MilestoneStarted, MilestonePrepared, MilestoneFrozen, MilestoneImplemented,
+		MilestonePublished, MilestoneProposed, MilestoneDelivered}
 )
 
 // Rules is what policy decides for the machine. It is fixed when the step
@@ -167,9 +178,10 @@ type State struct {
 	// SpentMicroUSD is the sum of the costs of all events, reopened runs included.
 	SpentMicroUSD int64     `json:"spent_micro_usd"`
 	Milestone     Milestone `json:"milestone"`
-	// Restore says that the step begins from the last good commit.
+	// Restore says that the next implement begins from the last good commit.
 	Restore bool `json:"restore,omitempty"`
-	// E2EUnmeasured says that the slice goes on although e2e could not be measured.
+	// E2EUnmeasured says that e2e could not be measured for the tree that was
+	// last verified, and that the slice goes on all the same.
 	E2EUnmeasured bool `json:"e2e_unmeasured,omitempty"`
 	// Ending and Cause are empty while the slice runs. Step then keeps its
 	// last value: the step that was due.
@@ -199,6 +211,9 @@ type ImpossibleError struct {
 }
 
 func (e *ImpossibleError) Error() string {
+	if e.Outcome == "" {
+		return fmt.Sprintf("impossible: step %q: %s", e.Step, e.Why)
+	}
 	cause := ""
 	if e.Cause != "" {
 		cause = fmt.Sprintf(" (%s)", e.Cause)
@@ -206,7 +221,9 @@ func (e *ImpossibleError) Error() string {
 	return fmt.Sprintf("impossible: step %q cannot end %q%s: %s", e.Step, e.Outcome, cause, e.Why)
 }
 
-// New returns the state of a slice of n tasks whose prepare is due.
+// New returns the state of a slice of n tasks (at least one) whose prepare is
+// due. The rules that prepare finds out may be put into the state until it is
+// done.
 func New(n int, rules Rules) State {
 	return State{Step: Prepare, Tasks: n, Milestone: MilestoneStarted, Rules: rules}
 }
@@ -235,110 +252,43 @@ func Due(s State) (turn Turn, ok bool) {
 		return Turn{}, false
 	}
 	turn.Step = s.Step
-	if taskSteps[s.Step] {
+	if has(taskSteps, s.Step) {
 		turn.Task, turn.Attempt = s.Task+1, s.Attempt
 	}
 	return turn, true
 }
 
+// A definition is everything that decides. There is one; tests change copies.
+type definition struct {
+	table    []Rule
+	leaveOut []Omission
+	costs    []Step
+	endings  []End
+}
+
+var standard = definition{table, leaveOut, agentSteps, endings}
+
 // Next returns the state that follows s when the step that was due ended as e
-// says. A pair that the table does not list is an *ImpossibleError.
-func Next(s State, e Event) (State, error) {
-	if s.Ended() {
-		return s, &ImpossibleError{e.Step, e.Outcome, e.Cause, fmt.Sprintf("the slice has ended as %s", s.Ending)}
-	}
-	if e.Step != s.Step {
-		return s, &ImpossibleError{e.Step, e.Outcome, e.Cause, fmt.Sprintf("the step that is due is %q", s.Step)}
-	}
-	if e.CostMicroUSD < 0 {
-		return s, &ImpossibleError{e.Step, e.Outcome, e.Cause, fmt.Sprintf("a cost of %d micro-dollars", e.CostMicroUSD)}
-	}
-	r, err := find(s, e)
-	if err != nil {
-		return s, err
-	}
-	s.SpentMicroUSD += e.CostMicroUSD
-	s, err = cross(s, r, e.Cause)
-	if err != nil || s.Ended() {
-		return s, err
-	}
-	if costs[s.Step] && s.SpentMicroUSD > s.Rules.CapMicroUSD {
-		s.Ending, s.Cause = AbortedBudget, ""
-	}
-	return s, nil
-}
+// says. It adds up the cost, and ends the slice as AbortedBudget if the step
+// that is due next costs and more than the cap is spent. A pair that the table
+// does not list is an *ImpossibleError, and s is returned as it was.
+func Next(s State, e Event) (State, error) { return standard.next(s, e) }
 
-// find returns the one rule that applies. That the rules of a pair exclude
-// each other and leave no gap is a test of the table.
-func find(s State, e Event) (Rule, error) {
-	listed := false
-	for _, r := range table {
-		if !r.lists(e) {
-			continue
-		}
-		listed = true
-		if r.holds(s) {
-			return r, nil
-		}
-	}
-	why := "the table does not list it"
-	if listed {
-		why = "no guard of the table holds"
-	}
-	return Rule{}, &ImpossibleError{e.Step, e.Outcome, e.Cause, why}
-}
+// Stop ends a slice from outside the table: it was cancelled, a crossing or a
+// record proved impossible, or the money does not cover the call that is due.
+// The step that was due is kept.
+func Stop(s State, ending Ending) (State, error) { return standard.stop(s, ending) }
 
-// cross applies rule r, then passes over the steps that the rules leave out,
-// as if they were done.
-func cross(s State, r Rule, cause Cause) (State, error) {
-	for _, c := range r.Count {
-		*s.Used.at(c)++
-	}
-	if r.Mark != "" {
-		s.Milestone = r.Mark
-	}
-	for {
-		s = r.does(s)
-		if r.End != "" {
-			s.Ending, s.Cause = r.End, r.EndCause
-			if len(r.Causes) > 0 && r.EndCause == "" && endings.has(r.End, cause) {
-				s.Cause = cause
-			}
-			return s, nil
-		}
-		if r.To == Same {
-			return s, nil
-		}
-		s.Step = r.To
-		if !leftOut(s.Step, s.Rules) {
-			if s.Step == Implement {
-				s.Attempt++
-			}
-			return s, nil
-		}
-		var err error
-		if r, err = find(s, Event{Step: s.Step, Outcome: Done}); err != nil {
-			return s, err
-		}
-	}
-}
-
-// Stop ends a slice from outside the table: it was cancelled, or a crossing
-// or a record proved impossible. The step that was due is kept.
-func Stop(s State, ending Ending) (State, error) {
-	if s.Ended() {
-		return s, &ImpossibleError{Step: s.Step, Why: fmt.Sprintf("the slice has ended as %s", s.Ending)}
-	}
-	if ending != Cancelled && ending != Impossible {
-		return s, &ImpossibleError{Step: s.Step, Why: fmt.Sprintf("ending %q comes only from the table", ending)}
-	}
-	s.Ending, s.Cause = ending, ""
-	return s, nil
-}
+// Reopen returns the state in which a slice that ended as s goes on. Only the
+// counter that closed it is reset; what was spent stays spent. A changed slice
+// asks the plan gate again.
+func Reopen(s State, by Reopening) (State, error) { return standard.reopen(s, by) }
 
 // Reopening is what a person brings to a slice that has ended.
 type Reopening struct {
-	// Tasks is the number of tasks of the (possibly changed) spec.
+	// Tasks is the number of tasks from now on, the extra ones that the
+	// machine added (State.Tasks) included. Another number than before is a
+	// changed slice, whatever Changed says.
 	Tasks int `json:"tasks"`
 	// Changed says that the spec is another one than before.
 	Changed bool `json:"changed,omitempty"`
@@ -346,39 +296,182 @@ type Reopening struct {
 	Rules Rules `json:"rules"`
 }
 
-// Reopen returns the state in which a slice that ended as s goes on. Only the
-// counter that closed it is reset; what was spent stays spent.
-func Reopen(s State, by Reopening) (State, error) {
-	e, ok := Find(s.Ending, s.Cause)
-	if !ok || e.ReopenAt == "" {
-		return s, fmt.Errorf("a slice that ended as %s is not reopened: %s", s.Ending, e.Next)
+func (d *definition) next(s State, e Event) (State, error) {
+	why := ""
+	switch {
+	case s.Ended():
+		why = fmt.Sprintf("the slice has ended as %s", s.Ending)
+	case e.Step != s.Step:
+		why = fmt.Sprintf("the step that is due is %q", s.Step)
+	case e.CostMicroUSD < 0 || s.SpentMicroUSD+e.CostMicroUSD < s.SpentMicroUSD:
+		why = fmt.Sprintf("a cost of %d micro-dollars on top of %d", e.CostMicroUSD, s.SpentMicroUSD)
+	case !has(targets, s.Rules.DeliverTo) && (s.Step != Prepare || e.Outcome == Done):
+		why = fmt.Sprintf("the rules deliver to %q", s.Rules.DeliverTo)
 	}
-	if by.Tasks < s.Task {
-		return s, fmt.Errorf("the changed slice has %d tasks, but %d are committed: committed tasks cannot be removed", by.Tasks, s.Task)
+	if why != "" {
+		return s, &ImpossibleError{e.Step, e.Outcome, e.Cause, why}
 	}
-	if e.AddsTask && by.Tasks <= s.Task {
-		return s, fmt.Errorf("a slice that ended as %s needs an added task: reopen it with a changed file that has one", s.Ending)
+	r, err := d.find(s, e)
+	if err != nil {
+		return s, err
 	}
-	for _, c := range e.Reset {
-		*s.Used.at(c) = 0
+	n := s
+	n.SpentMicroUSD += e.CostMicroUSD
+	if n, err = d.cross(n, r, e.Cause); err != nil {
+		return s, err
 	}
-	s.Tasks, s.Rules = by.Tasks, by.Rules
-	at := e.ReopenAt
-	if at == Same {
-		at = s.Step
+	if !n.Ended() && d.unaffordable(n) {
+		n.Ending, n.Cause = AbortedBudget, ""
 	}
-	if by.Changed && at != Prepare && at != Baseline {
-		at = PlanGate
+	return n, nil
+}
+
+// unaffordable looks at money: over the cap, a step that costs is not begun.
+func (d *definition) unaffordable(s State) bool {
+	return has(d.costs, s.Step) && s.SpentMicroUSD > s.Rules.CapMicroUSD
+}
+
+// find returns the one rule that applies. That the rules of a pair exclude
+// each other and leave no gap is a test of the table.
+func (d *definition) find(s State, e Event) (Rule, error) {
+	why := "the table does not list it"
+	for i := range d.table {
+		r := &d.table[i]
+		if r.On != e.Outcome || !has(r.In, e.Step) {
+			continue
+		}
+		if !r.takes(e.Cause) {
+			why = fmt.Sprintf("the table lists this outcome, but not with cause %q", e.Cause)
+			continue
+		}
+		if r.holds(s) {
+			return *r, nil
+		}
+		why = "no guard of the table holds"
 	}
-	s.Ending, s.Cause = "", ""
-	if at != s.Step || leftOut(at, s.Rules) {
+	return Rule{}, &ImpossibleError{e.Step, e.Outcome, e.Cause, why}
+}
+
+// cross applies rule r, then passes over the steps that the rules leave out:
+// from those it takes where they lead, nothing else.
+func (d *definition) cross(s State, r Rule, cause Cause) (State, error) {
+	taken := s.Step
+	s = r.apply(s)
+	for r.End == "" && r.To != Same {
+		s.Step = r.To
+		if !d.leavesOut(s) {
+			if s.Step == Implement {
+				s.Attempt++
+			}
+			return s, nil
+		}
 		var err error
-		if s, err = cross(s, Rule{To: at}, ""); err != nil {
+		if r, err = d.find(s, Event{Step: s.Step, Outcome: Done}); err != nil {
 			return s, err
 		}
 	}
-	if costs[s.Step] && s.SpentMicroUSD > s.Rules.CapMicroUSD {
-		return s, fmt.Errorf("the slice has spent %d micro-dollars of %d: reopen it with a higher cap", s.SpentMicroUSD, s.Rules.CapMicroUSD)
+	if r.End != "" {
+		s.Step, s.Ending, s.Cause = taken, r.End, r.EndCause
+		if r.EndCause == ByEvent {
+			s.Cause = cause
+		}
+		s.mark(r.Mark)
 	}
 	return s, nil
+}
+
+func (d *definition) leavesOut(s State) bool {
+	for _, o := range d.leaveOut {
+		if o.Step == s.Step && is(o.If).holds(s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *definition) stop(s State, ending Ending) (State, error) {
+	why := ""
+	switch {
+	case s.Ended():
+		why = fmt.Sprintf("the slice has ended as %s", s.Ending)
+	case ending == AbortedBudget && !has(d.costs, s.Step):
+		why = fmt.Sprintf("it costs nothing, so the slice cannot end as %s", ending)
+	case ending != Cancelled && ending != Impossible && ending != AbortedBudget:
+		why = fmt.Sprintf("ending %q comes only from the table", ending)
+	}
+	if why != "" {
+		return s, &ImpossibleError{Step: s.Step, Why: why}
+	}
+	s.Ending, s.Cause = ending, ""
+	return s, nil
+}
+
+func (d *definition) reopen(ended State, by Reopening) (State, error) {
+	if !ended.Ended() {
+		return ended, fmt.Errorf("the slice has not ended: step %q is due, and nothing is there to reopen", ended.Step)
+	}
+	end, ok := find(d.endings, ended.Ending, ended.Cause)
+	switch {
+	case !ok:
+		return ended, fmt.Errorf("a slice cannot have ended as %s (%s)", ended.Ending, ended.Cause)
+	case end.ReopenAt == "":
+		return ended, fmt.Errorf("a slice that ended as %s is not reopened: %s", ended.Ending, end.Next)
+	case !has(targets, by.Rules.DeliverTo):
+		return ended, fmt.Errorf("the slice cannot be reopened with rules that deliver to %q", by.Rules.DeliverTo)
+	case by.Tasks < 1:
+		return ended, fmt.Errorf("the slice cannot be reopened with %d tasks: it needs at least one", by.Tasks)
+	case by.Tasks < ended.Task:
+		return ended, fmt.Errorf("the changed slice has %d tasks, but %d are committed: committed tasks cannot be removed", by.Tasks, ended.Task)
+	case end.AddsTask && by.Tasks <= ended.Task:
+		return ended, fmt.Errorf("a slice that ended as %s needs an added task: reopen it with a changed file that has one", ended.Ending)
+	}
+	s := ended
+	for _, c := range end.Reset {
+		if None.of(c).holds(ended) {
+			*s.Used.at(c) = 0
+		}
+	}
+	s.Tasks, s.Rules, s.Ending, s.Cause = by.Tasks, by.Rules, "", ""
+	if s.Task == s.Tasks {
+		s.beginTask()
+	}
+	at := end.ReopenAt
+	if at == Same {
+		at = ended.Step
+	}
+	if (by.Changed || by.Tasks != ended.Tasks) && at != Prepare && at != Baseline {
+		at = PlanGate
+	}
+	if at != s.Step || d.leavesOut(s) {
+		var err error
+		if s, err = d.cross(s, Rule{To: at}, ""); err != nil {
+			return ended, err
+		}
+	}
+	if s.SpentMicroUSD > s.Rules.CapMicroUSD && (ended.Ending == AbortedBudget || d.unaffordable(s)) {
+		return ended, fmt.Errorf("the slice has spent $%s of $%s: reopen it with a higher cap (--usd)",
+			dollars(s.SpentMicroUSD), dollars(s.Rules.CapMicroUSD))
+	}
+	return s, nil
+}
+
+// beginTask clears what belongs to one task alone.
+func (s *State) beginTask() {
+	s.Attempt, s.Restore = 0, false
+	s.Used.Checks, s.Used.Judge, s.Used.Corrections = 0, 0, 0
+}
+
+// mark notes that milestone m is passed.
+func (s *State) mark(m Milestone) {
+	passed := false
+	for _, x := range milestones {
+		passed = passed || x == s.Milestone
+		if x == m && passed {
+			s.Milestone = m
+		}
+	}
+}
+
+func dollars(micro int64) string {
+	return fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
 }

@@ -26,7 +26,17 @@ const (
 	NoTasks   Condition = "no open tasks" // all are committed
 	Delivers  Condition = "e2e_unmeasured: deliver"
 	Blocks    Condition = "e2e_unmeasured: block"
+
+	PlanGateOff    Condition = "no plan gate"
+	PublishGateOff Condition = "no publish gate"
+	MergeGateOff   Condition = "no merge gate"
+	E2EOff         Condition = "no e2e"
+	NoProposal     Condition = "deliver.to below propose"
+	NoMerge        Condition = "deliver.to below merge"
 )
+
+// ByEvent as the cause of an ending means: the cause that the event has.
+const ByEvent Cause = "by event"
 
 // A Rule is one line of the table: when a step of In ends as On (with one of
 // Causes, if any are listed) and all guards hold, the counters of Count go up
@@ -39,11 +49,17 @@ type Rule struct {
 	Count  []Counter
 	To     Step
 	End    Ending
-	// EndCause is the cause of End; where it is empty and Causes are listed,
-	// the event's cause is.
+	// EndCause is the cause of End, ByEvent for that of the event.
 	EndCause Cause
 	Mark     Milestone
 	Do       []Action
+}
+
+// An Omission is a step that policy leaves out if a condition holds. It is
+// passed over to where it leads when it is done.
+type Omission struct {
+	Step Step
+	If   Condition
 }
 
 // An Action is what a crossing does to the state besides counting.
@@ -51,33 +67,35 @@ type Action string
 
 // The actions.
 const (
-	NextTask       Action = "next task"     // task counters and attempt back to 0
-	AddTask        Action = "extra task ci" // one more task, which is then in work
+	NextTask       Action = "task counters 0"
+	AddTask        Action = "extra task ci" // it is then in work; task counters 0
 	RestoreGood    Action = "from the last good commit"
+	KeepWork       Action = "the work stands" // no restore is open any more
 	ResetReconcile Action = "reconcile counter 0"
-	NoteUnmeasured Action = "e2e unmeasured is told at every later gate"
+	NoteUnmeasured Action = "every later gate says so"
+	AwaitE2E       Action = "e2e not measured yet" // an older note falls
 )
 
 var (
-	// agentSteps ask an agent program; costs are those among them and
-	// therefore the steps before which money is looked at.
+	// agentSteps ask an agent program. They cost; no other step does.
 	agentSteps = []Step{Implement, Judge, Advise, Reconcile, JudgeSlice}
 	// hostSteps run where the workspace is.
-	hostSteps = []Step{Baseline, Implement, Check, Judge, Advise, Commit, Reconcile, Verify, JudgeSlice, E2E, Publish, Propose, AwaitCI, Merge}
-
-	costs     = setOf(agentSteps...)
-	taskSteps = setOf(Implement, Check, Judge, Advise, Commit)
+	hostSteps = []Step{Prepare, Baseline, Implement, Check, Judge, Advise, Commit, Reconcile, Verify, JudgeSlice, E2E,
+		Publish, Propose, AwaitCI, Merge}
+	// taskSteps are those that are of one task.
+	taskSteps = []Step{Implement, Check, Judge, Advise, Commit}
 )
 
 // leaveOut says which steps policy leaves out; all others always come.
-var leaveOut = map[Step]func(Rules) bool{
-	PlanGate:    func(r Rules) bool { return !r.PlanGate },
-	E2E:         func(r Rules) bool { return !r.E2E },
-	PublishGate: func(r Rules) bool { return !r.PublishGate },
-	Propose:     func(r Rules) bool { return r.DeliverTo != ToPropose && r.DeliverTo != ToMerge },
-	AwaitCI:     func(r Rules) bool { return r.DeliverTo != ToMerge },
-	MergeGate:   func(r Rules) bool { return r.DeliverTo != ToMerge || !r.MergeGate },
-	Merge:       func(r Rules) bool { return r.DeliverTo != ToMerge },
+var leaveOut = []Omission{
+	{PlanGate, PlanGateOff},
+	{E2E, E2EOff},
+	{PublishGate, PublishGateOff},
+	{Propose, NoProposal},
+	{AwaitCI, NoMerge},
+	{MergeGate, NoMerge},
+	{MergeGate, MergeGateOff},
+	{Merge, NoMerge},
 }
 
 // table is the machine. A pair of step and outcome that it does not list is
@@ -95,7 +113,7 @@ var table = []Rule{
 	{In: in(PlanGate), On: Done, If: when(is(NoTasks)), To: Reconcile},
 	{In: in(PlanGate, PublishGate, MergeGate), On: Failed, End: Rejected},
 
-	{In: in(Implement), On: Done, To: Check},
+	{In: in(Implement), On: Done, To: Check, Do: does(KeepWork)},
 
 	{In: in(Check), On: Done, To: Judge},
 	{In: in(Check), On: Failed, If: when(Left.of(Checks)), Count: count(Checks), To: Implement},
@@ -115,7 +133,7 @@ var table = []Rule{
 	{In: in(Commit), On: Done, If: when(is(LastTask)), To: Reconcile, Do: does(NextTask), Mark: MilestoneImplemented},
 	{In: in(Commit), On: Failed, End: BlockedCommit},
 
-	{In: in(Reconcile), On: Done, To: Verify},
+	{In: in(Reconcile), On: Done, To: Verify, Mark: MilestoneImplemented},
 	{In: in(Reconcile), On: Failed, If: when(Left.of(Reconciles)), Count: count(Reconciles), To: Same},
 	{In: in(Reconcile), On: Failed, If: when(None.of(Reconciles)), End: BlockedReconcile, EndCause: CauseConflict},
 	{In: in(Reconcile), On: Unmeasured, End: BlockedReconcile, EndCause: CauseConflict},
@@ -123,7 +141,7 @@ var table = []Rule{
 	{In: in(Reconcile), On: Discarded, If: when(Left.of(Reconciles), None.of(Discards)), End: BlockedCall, EndCause: CauseDiscards},
 	{In: in(Reconcile), On: Discarded, If: when(None.of(Reconciles)), End: BlockedReconcile, EndCause: CauseConflict},
 
-	{In: in(Verify), On: Done, To: JudgeSlice},
+	{In: in(Verify), On: Done, To: JudgeSlice, Do: does(AwaitE2E)},
 	{In: in(Verify), On: Failed, End: BlockedVerify, EndCause: CauseRed},
 	{In: in(Verify), On: Unmeasured, End: BlockedVerify, EndCause: CauseUnmeasured},
 
@@ -149,7 +167,7 @@ var table = []Rule{
 	{In: in(Merge), On: Done, End: Delivered, Mark: MilestoneDelivered},
 	{In: in(Merge), On: Failed, Causes: by(CauseBaseMoved), If: when(Left.of(Moves)), Count: count(Moves), To: Reconcile, Do: does(ResetReconcile)},
 	{In: in(Merge), On: Failed, Causes: by(CauseBaseMoved), If: when(None.of(Moves)), End: BlockedReconcile, EndCause: CauseBaseMoves},
-	{In: in(Publish, Propose, Merge), On: Failed, Causes: by(CauseRefused, CauseClosed, CauseConflict, CauseMissing), End: BlockedDelivery},
+	{In: in(Publish, Propose, Merge), On: Failed, Causes: by(CauseRefused, CauseClosed, CauseConflict, CauseMissing), End: BlockedDelivery, EndCause: ByEvent},
 	{In: in(Publish, Propose, Merge), On: Unanswered, End: BlockedDelivery, EndCause: CauseUnknown},
 
 	// An answer that does not fit its schema: no retry is spent, but the
@@ -158,7 +176,7 @@ var table = []Rule{
 	{In: in(Judge, JudgeSlice), On: Discarded, If: when(None.of(Discards)), End: BlockedJudge, EndCause: CauseDiscards},
 	{In: in(Implement, Advise), On: Discarded, If: when(None.of(Discards)), End: BlockedCall, EndCause: CauseDiscards},
 
-	{In: agentSteps, On: Unanswered, Causes: by(CauseTimeout, CauseLimit, CauseFatal), End: BlockedCall},
+	{In: agentSteps, On: Unanswered, Causes: by(CauseTimeout, CauseLimit, CauseFatal), End: BlockedCall, EndCause: ByEvent},
 	{In: agentSteps, On: Limited, To: Same},
 	{In: hostSteps, On: Lost, If: when(Left.of(HostLosses)), Count: count(HostLosses), To: Same},
 	{In: hostSteps, On: Lost, If: when(None.of(HostLosses)), End: BlockedCall, EndCause: CauseHost},
@@ -172,25 +190,15 @@ func does(actions ...Action) []Action        { return actions }
 func is(c Condition) Guard                   { return Guard{Is: c} }
 func (c Condition) of(counter Counter) Guard { return Guard{Is: c, Of: counter} }
 
-func setOf(steps ...Step) map[Step]bool {
-	set := make(map[Step]bool, len(steps))
-	for _, s := range steps {
-		set[s] = true
+// takes reports whether r is for cause c: one of those it lists, or none.
+func (r *Rule) takes(c Cause) bool {
+	if len(r.Causes) == 0 {
+		return c == ""
 	}
-	return set
+	return has(r.Causes, c)
 }
 
-func leftOut(s Step, r Rules) bool {
-	f, ok := leaveOut[s]
-	return ok && f(r)
-}
-
-func (r Rule) lists(e Event) bool {
-	return e.Outcome == r.On && has(r.In, e.Step) &&
-		(len(r.Causes) == 0 && e.Cause == "" || has(r.Causes, e.Cause))
-}
-
-func (r Rule) holds(s State) bool {
+func (r *Rule) holds(s State) bool {
 	for _, g := range r.If {
 		if !g.holds(s) {
 			return false
@@ -200,16 +208,16 @@ func (r Rule) holds(s State) bool {
 }
 
 func (g Guard) holds(s State) bool {
-	used, budget := s.Used.Of(g.Of), s.Rules.Budgets.Of(g.Of)
+	left := s.Rules.Budgets.Of(g.Of) - s.Used.Of(g.Of)
 	switch g.Is {
 	case Left:
-		return used < budget
+		return left > 0
 	case Some:
-		return used+1 < budget
+		return left > 1
 	case Last:
-		return used+1 == budget
+		return left == 1
 	case None:
-		return used >= budget
+		return left <= 0
 	case MoreTasks:
 		return s.Task+1 < s.Tasks
 	case LastTask:
@@ -222,35 +230,49 @@ func (g Guard) holds(s State) bool {
 		return s.Rules.DeliverUnmeasured
 	case Blocks:
 		return !s.Rules.DeliverUnmeasured
+	case PlanGateOff:
+		return !s.Rules.PlanGate
+	case PublishGateOff:
+		return !s.Rules.PublishGate
+	case MergeGateOff:
+		return !s.Rules.MergeGate
+	case E2EOff:
+		return !s.Rules.E2E
+	case NoProposal:
+		return s.Rules.DeliverTo != ToPropose && s.Rules.DeliverTo != ToMerge
+	case NoMerge:
+		return s.Rules.DeliverTo != ToMerge
 	}
 	return false
 }
 
-// does applies what a crossing does to the state. Restore speaks of the step
-// that is entered, so that every move clears it and staying keeps it.
-func (r Rule) does(s State) State {
-	if r.To != Same && r.End == "" {
-		s.Restore = false
+// apply does what a crossing does to the state, besides moving it.
+func (r *Rule) apply(s State) State {
+	for _, c := range r.Count {
+		*s.Used.at(c)++
 	}
 	for _, a := range r.Do {
 		switch a {
 		case NextTask:
 			s.Task++
-			s.Attempt = 0
-			s.Used.Checks, s.Used.Judge, s.Used.Corrections = 0, 0, 0
+			s.beginTask()
 		case AddTask:
 			s.Task = s.Tasks
 			s.Tasks++
-			s.Attempt = 0
-			s.Used.Checks, s.Used.Judge, s.Used.Corrections = 0, 0, 0
+			s.beginTask()
 		case RestoreGood:
 			s.Restore = true
+		case KeepWork:
+			s.Restore = false
 		case ResetReconcile:
 			s.Used.Reconcile = 0
 		case NoteUnmeasured:
 			s.E2EUnmeasured = true
+		case AwaitE2E:
+			s.E2EUnmeasured = false
 		}
 	}
+	s.mark(r.Mark)
 	return s
 }
 

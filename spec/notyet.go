@@ -1,0 +1,73 @@
+package spec
+
+import (
+	"fmt"
+	"strings"
+
+	"interlock/machine"
+	"interlock/slice"
+)
+
+// notYet is what a slice or policy can ask for, but this version would not do.
+// It is refused, because a promise that is silently not kept is worse than none.
+// When something is built, its line goes.
+var notYet = []struct {
+	// used returns the paths at which a slice asks for it.
+	used func(slice.Spec) []string
+	// why is what this version lacks, want what can be written instead.
+	why  string
+	want string
+}{
+	{when("allow_removed_tests", func(s slice.Spec) bool { return len(s.AllowRemovedTests) > 0 }), "this version has no test guard and no plan gate", "nothing here"},
+	{policy("protected", func(p slice.Policy) bool { return len(p.Protected) > 0 }), "this version does not protect paths", "nothing here"},
+	{policy("frozen", func(p slice.Policy) bool { return len(p.Frozen) > 0 }), "this version does not freeze tests", "nothing here"},
+	{policy("sandbox", func(p slice.Policy) bool { return p.Sandbox == slice.SandboxRequired }), "this version has no sandbox", "auto or off"},
+	{policy("agents.skeptics", func(p slice.Policy) bool { return p.Agents.Skeptics != nil }), "this version asks no skeptics", "nothing here"},
+	{policy("agents.reconciler", func(p slice.Policy) bool { return p.Agents.Reconciler != nil }), "this version resolves no conflicts by an agent", "nothing here"},
+	{fallbacks, "this version hands no role over to another agent", "nothing here"},
+	{policy("gates.plan", func(p slice.Policy) bool { return p.Gates.Plan }), "this version has no gates yet", "false"},
+	{policy("gates.publish", func(p slice.Policy) bool { return p.Gates.Publish }), "this version has no gates yet", "false"},
+	{policy("gates.merge", func(p slice.Policy) bool { return p.Gates.Merge }), "this version has no gates yet", "false"},
+	{policy("deliver.to", func(p slice.Policy) bool {
+		return p.Deliver.To == string(machine.ToPropose) || p.Deliver.To == string(machine.ToMerge)
+	}), "this version delivers to a branch or publishes one", "branch or publish"},
+	{policy("quota", func(p slice.Policy) bool { return p.Quota != slice.Quota{} }), "this version does not wait for a provider's limit", "nothing here"},
+}
+
+func when(path string, used func(slice.Spec) bool) func(slice.Spec) []string {
+	return func(s slice.Spec) []string {
+		if used(s) {
+			return []string{path}
+		}
+		return nil
+	}
+}
+
+func policy(path string, used func(slice.Policy) bool) func(slice.Spec) []string {
+	return when(join("policy", path), func(s slice.Spec) bool { return s.Policy != nil && used(*s.Policy) })
+}
+
+func fallbacks(s slice.Spec) (paths []string) {
+	if s.Policy == nil {
+		return nil
+	}
+	for _, r := range roles(s.Policy.Agents) {
+		if r.agent.Fallback != nil {
+			paths = append(paths, fmt.Sprintf("policy.agents.%s.fallback", r.path))
+		}
+	}
+	return paths
+}
+
+// notYet refuses what this version would not do. If the document is a policy alone, its
+// paths do not begin with "policy".
+func (d *document) notYet(s slice.Spec, alone bool) {
+	for _, row := range notYet {
+		for _, path := range row.used(s) {
+			if alone {
+				path = strings.TrimPrefix(path, "policy.")
+			}
+			d.bad(path, row.why, row.want, "")
+		}
+	}
+}

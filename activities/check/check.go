@@ -164,7 +164,13 @@ func (r *Runner) run(ctx context.Context, q Request, i int, c slice.Command) (Re
 		_ = stream.Close()
 		tests.finish().judge(&res)
 	}
-	res.Why = shorten(mask.String(res.Why), maxWhy)
+	// Once more: text without its escape sequences can be a secret that the log
+	// held in pieces.
+	res.Summary = mask.String(res.Summary)
+	for i, name := range res.Failing {
+		res.Failing[i] = mask.String(name)
+	}
+	res.Why = mask.String(evidence.Line(res.Why, maxWhy))
 	return res, nil
 }
 

@@ -137,7 +137,9 @@ func TestSecretsAreNowhere(t *testing.T) {
 			require.Equal(t, []string{"m.Test***"}, res.Failing)
 		}
 	}
-	res, _ := b.one(t, slice.Command{Name: "test", Run: slice.Argv{"./" + secret}})
+	res, _ := b.one(t, sh(`printf '\033[31m%s\033[0m%s' "${DB_PASSWORD%3}" 3`))
+	require.Equal(t, "***", res.Summary, "in colours")
+	res, _ = b.one(t, slice.Command{Name: "test", Run: slice.Argv{"./" + secret}})
 	require.NotContains(t, res.Why, secret)
 	require.NoError(t, filepath.WalkDir(filepath.Dir(b.Own), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"interlock/activities/evidence"
 	"interlock/machine"
 )
 
@@ -249,7 +250,7 @@ type block struct{ title, text string }
 func (r *goReport) fail(name string) {
 	r.failed++
 	if len(r.failing) < maxFailing {
-		r.failing = append(r.failing, shorten(name, 300))
+		r.failing = append(r.failing, evidence.Line(name, 300))
 	}
 }
 
@@ -354,12 +355,12 @@ func layOut(r goReport, blocks []block) string {
 	shown := min(len(blocks), room/least)
 	for i, bl := range blocks[:shown] {
 		share := room / (shown - i)
-		text := "--- " + clean(bl.title) + "\n" + strings.TrimRight(clean(bl.text), "\n") + "\n"
-		text = cut(text, share, share/3)
+		text := "--- " + evidence.Text(bl.title) + "\n" + strings.TrimRight(evidence.Text(bl.text), "\n") + "\n"
+		text = evidence.Cut(text, share, share/3)
 		b.WriteString(text)
 		room -= len(text)
 	}
-	return cut(strings.TrimRight(b.String(), "\n"), summaryLimit, summaryHead)
+	return evidence.Cut(strings.TrimRight(b.String(), "\n"), summaryLimit, summaryHead)
 }
 
 // judge corrects what the exit status says by what the tests did.
@@ -396,5 +397,5 @@ func (r goReport) judge(res *Result) {
 			details = append(details, fmt.Sprintf("%d skipped", r.skipped))
 		}
 	}
-	res.Why = shorten(res.Why+": "+strings.Join(details, ", "), maxWhy)
+	res.Why = evidence.Line(res.Why+": "+strings.Join(details, ", "), maxWhy)
 }

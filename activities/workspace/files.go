@@ -130,7 +130,7 @@ func copyIndex(from, to string) error {
 }
 
 // removeAll removes a folder or file whatever its modes are, and follows no link.
-func removeAll(path string) error {
+func RemoveAll(path string) error {
 	if err := os.RemoveAll(path); err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}

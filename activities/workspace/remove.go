@@ -94,7 +94,7 @@ func (c *checkout) remove(ctx context.Context) error {
 	}
 	for _, e := range entries {
 		if e.Name() != marker && e.Name() != "lock" {
-			if err := removeAll(c.file(e.Name())); err != nil {
+			if err := RemoveAll(c.file(e.Name())); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,7 @@ func (v *View) Fresh(ctx context.Context, tree, commit string) error {
 	}
 	defer l.release()
 	for _, name := range []string{"index", "tree"} {
-		if err := removeAll(v.c.file(name)); err != nil {
+		if err := RemoveAll(v.c.file(name)); err != nil {
 			return err
 		}
 	}

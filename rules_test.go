@@ -87,8 +87,8 @@ func TestImports(t *testing.T) {
 	for _, r := range house {
 		require.NotContains(t, rules, r.pkg, "two lines of the house for one package")
 		rules[r.pkg] = r
-		if !r.later {
-			require.Contains(t, tree, r.pkg, "the house lists a package that is not there")
+		if tree[r.pkg] == nil && !r.later {
+			t.Errorf("the house lists package %s, which is not there", r.pkg)
 		}
 	}
 	for pkg, files := range tree {
@@ -178,8 +178,9 @@ func TestDevserverStandsAlone(t *testing.T) {
 		for _, f := range files {
 			for _, spec := range f.ast.Imports {
 				p := imported(t, spec)
-				require.False(t, p == module || strings.HasPrefix(p, module+"/") && !strings.HasPrefix(p, module+"/devserver/"),
-					"%s imports %s", f.at(spec), p)
+				if (p == module || strings.HasPrefix(p, module+"/")) && !strings.HasPrefix(p, module+"/devserver/") {
+					t.Errorf("%s: devserver must not import %s", f.at(spec), p)
+				}
 			}
 		}
 	}

@@ -66,7 +66,7 @@ var house = []rule{
 	{pkg: "activities/workspace", ours: []string{"activities/git"}, never: temporal},
 	{pkg: "activities/evidence", ours: []string{"slice", "activities/process"}, never: temporal},
 	{pkg: "activities/agent", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}, later: true},
-	{pkg: "activities/check", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}, later: true},
+	{pkg: "activities/check", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}},
 	{pkg: "activities/forge", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}, later: true},
 
 	// Doors: wiring only. The client program does not link the workflows but

@@ -92,14 +92,31 @@ func notText(name string, data []byte) *Error {
 	if bad < 0 {
 		return nil
 	}
-	line, col := place(data, bad)
+	line, col := (&ruler{data: data}).place(bad)
 	return &Error{File: name, Line: line, Column: col, Got: fmt.Sprintf("the byte 0x%02x", data[bad]), Want: "text in UTF-8"}
 }
 
+// A ruler turns offsets into places. It goes on from the last one, so that a
+// document is measured once.
+type ruler struct {
+	data              []byte
+	offset, line, col int // counted from 0
+}
+
 // place returns line and column of an offset, from 1.
-func place(data []byte, offset int) (line, col int) {
-	before := data[:min(offset, len(data))]
-	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+func (r *ruler) place(offset int) (line, col int) {
+	offset = min(offset, len(r.data))
+	if offset < r.offset {
+		r.offset, r.line, r.col = 0, 0, 0
+	}
+	passed := r.data[r.offset:offset]
+	if lines := bytes.Count(passed, []byte("\n")); lines > 0 {
+		r.line, r.col = r.line+lines, 0
+		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
+	}
+	r.col += utf8.RuneCount(passed)
+	r.offset = offset
+	return r.line + 1, r.col + 1
 }
 
 var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
@@ -191,15 +208,15 @@ func convert(name string, y *yaml.Node, depth int) (*node, *Error) {
 
 type jsonReader struct {
 	name string
-	data []byte
-	dec  *json.Decoder
+	ruler
+	dec *json.Decoder
 }
 
 func fromJSON(name string, data []byte) (*node, *Error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return &node{kind: null, line: 1, col: 1}, nil
 	}
-	r := &jsonReader{name, data, json.NewDecoder(bytes.NewReader(data))}
+	r := &jsonReader{name, ruler{data: data}, json.NewDecoder(bytes.NewReader(data))}
 	r.dec.UseNumber()
 	n, e := r.node(0)
 	if e != nil {
@@ -213,7 +230,7 @@ func fromJSON(name string, data []byte) (*node, *Error) {
 }
 
 func (r *jsonReader) bad(offset int, got, want string) *Error {
-	line, col := place(r.data, offset)
+	line, col := r.place(offset)
 	return &Error{File: r.name, Line: line, Column: col, Got: got, Want: want}
 }
 
@@ -243,7 +260,7 @@ func (r *jsonReader) node(depth int) (*node, *Error) {
 		return nil, r.bad(at, "it is nested too deeply", fmt.Sprintf("at most %d levels", maxDepth))
 	}
 	n := &node{}
-	n.line, n.col = place(r.data, at)
+	n.line, n.col = r.place(at)
 	switch t := token.(type) {
 	case nil:
 		n.kind = null

@@ -7,11 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -146,6 +148,23 @@ func TestTooLargeIsRefusedBeforeParsing(t *testing.T) {
 	require.ErrorContains(t, err, "s.yaml:5:1: tasks: there are 1001 tasks: expected at most 1000")
 }
 
+// A worker reads policies that it does not know: none may keep it busy.
+func TestHostileDocumentsAreReadInTime(t *testing.T) {
+	const n = MaxBytes - 100
+	for name, doc := range map[string]string{
+		"brackets": strings.Repeat("[", n), "braces": strings.Repeat("{a: ", n/4), "dashes": strings.Repeat("- ", n/2),
+		"keys": "{" + strings.Repeat(`"a":1,`, n/6-5) + `"b":1}`, "lines": "{\"a\":[\n" + strings.Repeat("1,\n", n/3-10) + "1]}",
+		"comments": "a:\n" + strings.Repeat("  - b\n # x\n", n/11), "cut off": `{"a":` + strings.Repeat("[1,", n/3-5),
+	} {
+		for _, file := range []string{"s.yaml", "s.json"} {
+			start := time.Now()
+			_, err := ParseSlice(file, []byte(doc))
+			require.Error(t, err)
+			require.Less(t, time.Since(start), 20*time.Second, name)
+		}
+	}
+}
+
 func TestValidateHasTheSameRules(t *testing.T) {
 	good := slice.Spec{Repo: "/srv/shop", Base: "main", Title: "t", Tasks: []slice.Task{{ID: "a", Criterion: "c"}}}
 	require.NoError(t, Validate(good))
@@ -263,6 +282,21 @@ func TestDefaultIDIsAlwaysAnID(t *testing.T) {
 	require.NoError(t, CheckID(DefaultID("con", "x")))
 	rapid.Check(t, func(t *rapid.T) {
 		require.NoError(t, CheckID(DefaultID(rapid.String().Draw(t, "key"), rapid.String().Draw(t, "title"))))
+	})
+}
+
+func TestGitAllowsEveryBaseAndID(t *testing.T) {
+	allowed := func(name string) bool {
+		cmd := exec.Command("git", "check-ref-format", "refs/heads/"+name)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1"}
+		return cmd.Run() == nil
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.StringMatching(`(-|\.|/|@|\{|~|\^|:|\?|\*|\[|\\| |a|Z|0|\.lock|é|\x7f){1,5}`).Draw(t, "name")
+		d := &document{failed: map[string]bool{}}
+		if d.base("base", v); len(d.errs) == 0 || CheckID(v) == nil {
+			require.True(t, allowed(v), v)
+		}
 	})
 }
 

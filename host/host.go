@@ -104,7 +104,7 @@ func serve(ctx context.Context, o Options, how int) error {
 	} else if n > 0 {
 		o.Log.Warn("ended processes that an earlier worker left", "count", n)
 	}
-	tokens := tokens{dir: filepath.Join(o.Home, "tokens")}
+	tokens := &tokens{dir: filepath.Join(o.Home, "tokens")}
 	if err := tokens.fail(ctx, o.Client, o.Log); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func defaults(o Options) Options {
 	return o
 }
 
-func work(ctx context.Context, o Options, id string, tokens tokens) error {
+func work(ctx context.Context, o Options, id string, tokens *tokens) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	options := worker.Options{

@@ -37,7 +37,7 @@ type token struct {
 }
 
 // InterceptActivity is called by the SDK for each worker.
-func (t tokens) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (t *tokens) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	in := &keepToken{tokens: t}
 	in.Next = next
 	return in
@@ -45,7 +45,7 @@ func (t tokens) InterceptActivity(_ context.Context, next interceptor.ActivityIn
 
 type keepToken struct {
 	interceptor.ActivityInboundInterceptorBase
-	tokens tokens
+	tokens *tokens
 }
 
 func (k *keepToken) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
@@ -57,7 +57,7 @@ func (k *keepToken) ExecuteActivity(ctx context.Context, in *interceptor.Execute
 	return k.Next.ExecuteActivity(ctx, in)
 }
 
-func (t tokens) keep(tok token) error {
+func (t *tokens) keep(tok token) error {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (t tokens) keep(tok token) error {
 
 // fail gives back every activity that an earlier worker of the home had in
 // hand. The caller holds the home's lock, so that nobody works on them.
-func (t tokens) fail(ctx context.Context, c client.Client, log *slog.Logger) error {
+func (t *tokens) fail(ctx context.Context, c client.Client, log *slog.Logger) error {
 	entries, err := os.ReadDir(t.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

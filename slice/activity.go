@@ -170,6 +170,8 @@ type ImplementIn struct {
 	// Restore puts the tree back to the last good commit first.
 	Restore  bool     `json:"restore,omitempty"`
 	Feedback Feedback `json:"feedback,omitzero"`
+	// Session is what the agent called the conversation to go on with.
+	Session string `json:"session,omitempty"`
 }
 
 // Feedback is what an implementer is told of the attempts before.
@@ -177,6 +179,8 @@ type Feedback struct {
 	Checks   []CheckResult `json:"checks,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"`
 	Advice   []string      `json:"advice,omitempty"`
+	// Discarded says why the last answer was discarded.
+	Discarded string `json:"discarded,omitempty"`
 }
 
 // ImplementOut is the candidate.

@@ -31,6 +31,10 @@ type Carry struct {
 	Checks   []CheckResult `json:"checks,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"`
 	Advice   []string      `json:"advice,omitempty"`
+	// Session is what the implementer called its conversation about the task.
+	Session string `json:"session,omitempty"`
+	// Discarded is why the implementer's last answer was discarded.
+	Discarded string `json:"discarded,omitempty"`
 	// Open are corrections that were not made.
 	Open []Finding `json:"open,omitempty"`
 	// Vetoed is the candidate of the last veto of this task.

@@ -57,7 +57,7 @@ func restore(ctx workflow.Context, in slice.Input) *run {
 	r.Started = workflow.Now(ctx).UnixMilli()
 	r.State = machine.New(len(in.Tasks), machine.Rules{})
 	for _, t := range in.Tasks {
-		r.Tasks = append(r.Tasks, slice.TaskStatus{ID: t.ID, Criterion: t.Criterion})
+		r.Tasks = append(r.Tasks, slice.TaskStatus{ID: t.ID, Criterion: clip(oneLine(t.Criterion), shownCriterion)})
 	}
 	return r
 }
@@ -108,19 +108,32 @@ func (r *run) step(ctx workflow.Context) {
 	r.since = workflow.Now(ctx)
 	ended, op, err := r.take(ctx, turn)
 	switch {
-	case err != nil && temporal.IsCanceledError(err):
-		r.stop(machine.Cancelled, "")
-		return
 	case err != nil && isStop(err):
-		r.stop(machine.Impossible, err.Error())
+		r.stop(machine.Impossible, rootMessage(err))
+		return
+	case err != nil && ctx.Err() != nil:
+		// Whatever it failed with, it was cut off.
+		r.stop(machine.Cancelled, "")
 		return
 	case err != nil:
 		ended = unable(turn.Step, err)
+	case ctx.Err() != nil && r.cutOff(ended):
+		ended.Outcome, ended.Cause = machine.Limited, ""
 	}
 	r.record(ctx, turn, op, ended)
 	if ctx.Err() != nil && !r.State.Ended() {
 		r.stop(machine.Cancelled, "")
 	}
+}
+
+// cutOff reports whether a cancelled step ended as it did because an agent was
+// cut off: it stays due, what it has cost counts, and its silence does not.
+func (r *run) cutOff(ended slice.Ended) bool {
+	if ended.Outcome != machine.Unanswered {
+		return false
+	}
+	_, err := machine.Next(r.State, machine.Event{Step: r.State.Step, Outcome: machine.Limited, CostMicroUSD: ended.CostMicroUSD})
+	return err == nil
 }
 
 // take records the intent and runs the activity of the step.
@@ -167,7 +180,7 @@ func (r *run) record(ctx workflow.Context, turn machine.Turn, op string, ended s
 	}
 	r.Why = ended.Why
 	if ended.Outcome == machine.Corrections && next.Step != machine.Implement {
-		r.Open = append(r.Open, r.Findings...)
+		r.Open = first(append(r.Open, r.Findings...), mostOpen)
 		r.Findings = nil
 	}
 	r.State = next
@@ -183,12 +196,12 @@ func (r *run) stop(ending machine.Ending, why string) {
 // it saw contradicts what was checked or recorded.
 func isStop(err error) bool {
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) {
-		return false
-	}
-	switch app.Type() {
-	case slice.ErrInvalid, slice.ErrLedger, slice.ErrMismatch:
-		return true
+	for errors.As(err, &app) {
+		switch app.Type() {
+		case slice.ErrInvalid, slice.ErrLedger, slice.ErrMismatch:
+			return true
+		}
+		err = app.Unwrap() // an activity may have wrapped it
 	}
 	return false
 }
@@ -198,7 +211,7 @@ func isStop(err error) bool {
 func unable(step machine.Step, err error) slice.Ended {
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
-		return slice.Ended{Outcome: machine.Lost, Why: "no worker of the host took the step in its time"}
+		return slice.Ended{Outcome: machine.Lost, Why: rootMessage(err)}
 	}
 	ended := slice.Ended{Outcome: machine.Unmeasured, Why: rootMessage(err)}
 	switch step {
@@ -218,10 +231,17 @@ func unable(step machine.Step, err error) slice.Ended {
 // rootMessage is what went wrong, without the engine's wrapping.
 func rootMessage(err error) string {
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
+	var timeout *temporal.TimeoutError
+	switch {
+	case errors.As(err, &app):
 		return app.Message()
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		return "no worker of the host took it in its time: start the worker of that host again"
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
+		return "its worker gave no more sign of life: look at the worker of the host"
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }
 
 // host returns a context for activities on the slice's host.
@@ -251,6 +271,9 @@ const (
 	// runner's, and a dead worker shows by its missing heartbeat.
 	longestStep = 7 * 24 * time.Hour
 	recentSteps = 20
+	// mostOpen is how many corrections that were not made are kept: the record
+	// and the evidence have all of them.
+	mostOpen = 100
 )
 
 // finish takes back what is to be taken back, closes the record and returns
@@ -303,12 +326,24 @@ func (r *run) compensate(ctx workflow.Context) []string {
 	var undone []string
 	for _, s := range saga.Compensate(ctx, stack, r.undo) {
 		if s.Err != nil {
-			r.Failed = append(r.Failed, fmt.Sprintf("%s could not be taken back: %s", s.What, rootMessage(s.Err)))
+			r.Failed = append(r.Failed, fmt.Sprintf("the %s could not be taken back: %s; %s", s.What, rootMessage(s.Err), r.byHand(s.What)))
 			continue
 		}
 		undone = append(undone, s.Seen)
 	}
 	return undone
+}
+
+// byHand says what a person does if a compensation failed.
+func (r *run) byHand(what slice.Undone) string {
+	switch what {
+	case slice.UndoWorkspace:
+		return fmt.Sprintf("remove the folder %s on host %s by hand", r.Workspace, r.Host.ID)
+	case slice.UndoBranch:
+		return fmt.Sprintf("delete the branch %s by hand if it is there and nobody needs it", r.Branch)
+	case slice.UndoViews:
+	}
+	return fmt.Sprintf("they are in the way of nothing, and host %s may remove them at any time", r.Host.ID)
 }
 
 func (r *run) undo(ctx workflow.Context, u slice.UndoIn) (string, error) {

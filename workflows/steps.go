@@ -53,7 +53,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 	r.Undo = saga.Declare(r.Undo, slice.UndoIn{What: slice.UndoWorkspace})
 	r.Undo = saga.Declare(r.Undo, slice.UndoIn{What: slice.UndoViews})
 	out, err := execute(ctx, slice.ActPrepare, slice.PrepareIn{Header: h, Spec: r.spec})
-	if err != nil {
+	if err != nil || out.Outcome != machine.Done {
 		return out.Ended, err
 	}
 	r.Base, r.Good, r.Plan = out.Base, out.Base, out.Plan
@@ -72,12 +72,22 @@ func (r *run) baseline(ctx workflow.Context, h slice.Header) (slice.Ended, error
 
 func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	in := slice.ImplementIn{Header: h, Task: r.spec.Tasks[r.State.Task], Restore: r.State.Restore,
-		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice}}
-	out, err := execute(ctx, slice.ActImplement, in)
-	if err == nil && out.Outcome == machine.Done {
-		r.Candidate = out.Candidate
+		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded}}
+	if !in.Restore {
+		in.Session = r.Session
 	}
-	return out.Ended, err
+	out, err := execute(ctx, slice.ActImplement, in)
+	if err != nil {
+		return out.Ended, err
+	}
+	r.Discarded = ""
+	switch out.Outcome {
+	case machine.Done:
+		r.Candidate, r.Session = out.Candidate, out.Session
+	case machine.Discarded:
+		r.Discarded = out.Why
+	}
+	return out.Ended, nil
 }
 
 func (r *run) check(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
@@ -125,14 +135,14 @@ func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 	}
 	r.Good = out.Commit
 	r.Tasks[r.State.Task].Commit = out.Commit
-	r.Vetoed, r.Advice, r.Checks = "", nil, nil
+	r.Vetoed, r.Session, r.Advice, r.Checks = "", "", nil, nil
 	return out.Ended, nil
 }
 
 func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	out, err := execute(ctx, slice.ActReconcile, slice.ReconcileIn{Header: h, BaseName: r.spec.Base, Ledger: r.Ledger.Head})
 	if err == nil && out.Outcome == machine.Done {
-		r.Whole, r.Tip = out.Commit, out.Tip
+		r.Whole, r.Good, r.Tip = out.Commit, out.Commit, out.Tip
 	}
 	return out.Ended, err
 }

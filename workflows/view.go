@@ -81,8 +81,15 @@ func (r *run) page() string {
 		fmt.Fprintf(&b, "**now: %s** since %s\n\n", turn, r.since.UTC().Format("2006-01-02 15:04:05 MST"))
 	}
 	b.WriteString("| task | criterion | attempts | cost | commit |\n|---|---|---|---|---|\n")
-	for _, t := range r.Tasks {
+	before, shown, after := r.window()
+	if before > 0 {
+		fmt.Fprintf(&b, "| … | %d more before | | | |\n", before)
+	}
+	for _, t := range shown {
 		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s |\n", t.ID, cell(t.Criterion), t.Attempts, slice.USD(t.CostMicroUSD), short(t.Commit))
+	}
+	if after > 0 {
+		fmt.Fprintf(&b, "| … | %d more to come | | | |\n", after)
 	}
 	fmt.Fprintf(&b, "\nspent %s of %s · repository `%s` · base `%s` · run %d\n",
 		slice.USD(r.State.SpentMicroUSD), slice.USD(r.State.Rules.CapMicroUSD), r.spec.Repo, short(r.Base), r.Run)
@@ -98,11 +105,26 @@ func (r *run) page() string {
 	return b.String()
 }
 
+// window returns the tasks around the one in work that the page shows, and how
+// many there are before and after them.
+func (r *run) window() (before int, shown []slice.TaskStatus, after int) {
+	before = max(0, min(r.State.Task-shownTasks/2, len(r.Tasks)-shownTasks))
+	shown = first(r.Tasks[before:], shownTasks)
+	return before, shown, len(r.Tasks) - before - len(shown)
+}
+
+const (
+	shownTasks     = 30  // in the page
+	shownCriterion = 160 // characters of a criterion
+)
+
 // cell makes foreign text safe for a cell of a Markdown table.
 func cell(s string) string {
 	s = strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;", "`", "'").Replace(s)
-	return clip(s, 160)
+	return clip(s, shownCriterion)
 }
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
@@ -124,7 +146,7 @@ func headline(res slice.Result) string {
 		what += " (" + string(res.Cause) + ")"
 	}
 	if res.Why != "" && res.Ending != machine.Delivered {
-		what += ": " + clip(res.Why, 500)
+		what += ": " + clip(oneLine(res.Why), 500)
 	}
 	return what + " — next: " + res.Next
 }

@@ -1,0 +1,115 @@
+// Package activities holds the effects of a slice, one file per step: each
+// composes git, workspace, processes, checks and agents, and returns the
+// outcome of the step as a value. An error means that the infrastructure
+// failed, never that the code is red.
+//
+// Every activity may run twice, be killed at any instant, or be answered too
+// late. What makes that harmless is the same everywhere: it first writes the
+// record's lines that it was handed, looks before it does, and names what it
+// makes after its input.
+package activities
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"interlock/activities/evidence"
+	"interlock/slice"
+)
+
+// Options of the activities of one host.
+type Options struct {
+	Home string
+	Host slice.Host
+	// Agents is how many agents run at once.
+	Agents int
+}
+
+// Activities are the effects of one host.
+type Activities struct {
+	home     string
+	host     slice.Host
+	slots    *slots
+	evidence *evidence.Store
+}
+
+// New returns the activities of a host whose lock the caller holds.
+func New(o Options) (*Activities, error) {
+	store, err := evidence.Open(filepath.Join(o.Home, "evidence"))
+	if err != nil {
+		return nil, err
+	}
+	return &Activities{home: o.Home, host: o.Host, slots: newSlots(o.Agents), evidence: store}, nil
+}
+
+// Register registers claim with the worker of the shared queue, and all
+// others with the worker of the host's queue.
+func (a *Activities) Register(shared, own worker.ActivityRegistry) {
+	register(shared, slice.ActClaim, a.claim)
+	register(own, slice.ActPrepare, a.prepare)
+	register(own, slice.ActBaseline, a.baseline)
+	register(own, slice.ActImplement, a.implement)
+	register(own, slice.ActCheck, a.check)
+	register(own, slice.ActJudge, a.judge)
+	register(own, slice.ActAdvise, a.advise)
+	register(own, slice.ActCommit, a.commit)
+	register(own, slice.ActReconcile, a.reconcile)
+	register(own, slice.ActVerify, a.verify)
+	register(own, slice.ActJudgeSlice, a.judgeSlice)
+	register(own, slice.ActE2E, a.e2e)
+	register(own, slice.ActPublish, a.publish)
+	register(own, slice.ActUndo, a.undo)
+	register(own, slice.ActConclude, a.conclude)
+}
+
+func register[In, Out any](r worker.ActivityRegistry, name slice.Activity[In, Out], do func(context.Context, In) (Out, error)) {
+	r.RegisterActivityWithOptions(func(ctx context.Context, in In) (Out, error) {
+		ctx, end := alive(ctx)
+		defer end()
+		out, err := do(ctx, in)
+		if err != nil && errors.Is(context.Cause(ctx), errStopping) {
+			return out, temporal.NewApplicationErrorWithOptions("the worker was stopped", "WorkerStopped",
+				temporal.ApplicationErrorOptions{NextRetryDelay: 50 * time.Millisecond, Category: temporal.ApplicationErrorCategoryBenign})
+		}
+		return out, err
+	}, activity.RegisterOptions{Name: string(name)})
+}
+
+var errStopping = errors.New("the worker is being stopped")
+
+// alive keeps the server told that the activity lives, from a ticker beside
+// its work, and ends its context when the worker is being stopped.
+func alive(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	note := &note{}
+	ctx = context.WithValue(ctx, noteKey{}, note)
+	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
+	stopping := activity.GetWorkerStopChannel(ctx)
+	done := make(chan struct{})
+	go func() {
+		var tick <-chan time.Time
+		if every > 0 {
+			ticker := time.NewTicker(every)
+			defer ticker.Stop()
+			tick = ticker.C
+		}
+		for {
+			select {
+			case <-done:
+				return
+			case <-stopping:
+				cancel(errStopping)
+				return
+			case <-tick:
+				activity.RecordHeartbeat(ctx, note.get())
+			}
+		}
+	}()
+	return ctx, func() { close(done); cancel(nil) }
+}

@@ -1,0 +1,79 @@
+package activities
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"interlock/slice"
+)
+
+// once keeps the result of an operation in the slice's folder, so that an
+// activity that was killed between its effect and its answer does not call an
+// agent, and pay, a second time. tries is how many earlier tries began and
+// have no result: each of them may have cost its reservation.
+func once[Out any](a *Activities, h slice.Header, do func(tries int) (Out, error)) (Out, error) {
+	var out Out
+	dir := a.folder(h, "ops")
+	file := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(h.Op, h.Slice+"/"), "/", "-"))
+	b, err := os.ReadFile(file + ".done")
+	if err == nil {
+		if json.Unmarshal(b, &out) == nil {
+			return out, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return out, err
+	}
+	tries, err := begin(file + ".begun")
+	if err != nil {
+		return out, err
+	}
+	out, err = do(tries)
+	if err != nil {
+		return out, err
+	}
+	if b, err = json.Marshal(out); err != nil {
+		return out, err
+	}
+	return out, writeSynced(file+".done", b)
+}
+
+// begin notes one more try in the file, and returns how many there were before.
+func begin(file string) (int, error) {
+	b, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	return len(b), writeSynced(file, append(b, '.'))
+}
+
+// writeSynced puts content in place of a file, whole or not at all, and does
+// not return before it is on the disk.
+func writeSynced(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("keep %s: %w", path, err)
+	}
+	return nil
+}

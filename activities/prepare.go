@@ -1,0 +1,125 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+
+	"interlock/activities/workspace"
+	"interlock/ledger"
+	"interlock/machine"
+	"interlock/slice"
+	"interlock/spec"
+)
+
+// claim takes a slice to this host. It looks at the slice's own record: what
+// was delivered is never run again, however it was started.
+func (a *Activities) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOut, error) {
+	refused := func(cause machine.Cause, why string) (slice.ClaimOut, error) {
+		return slice.ClaimOut{Ended: slice.Ended{Outcome: machine.Failed, Cause: cause, Why: why}}, nil
+	}
+	if err := spec.CheckID(in.Slice); err != nil {
+		return refused(machine.CauseInvalid, err.Error())
+	}
+	if in.Spec.ID != "" && in.Spec.ID != in.Slice {
+		return refused(machine.CauseInvalid, fmt.Sprintf("the slice's id is %q, but it was started as %q: they must be the same", in.Spec.ID, in.Slice))
+	}
+	if err := spec.Validate(in.Spec); err != nil {
+		return refused(machine.CauseInvalid, err.Error())
+	}
+	store, err := workspace.Open(ctx, a.home, in.Spec.Repo)
+	if err != nil {
+		if k := workspace.KindOf(err); k != "" && !k.Retryable() {
+			return refused(machine.CausePrecondition, err.Error())
+		}
+		return slice.ClaimOut{}, err
+	}
+	record, err := store.Ledger(ctx, in.Slice)
+	if err != nil {
+		return slice.ClaimOut{}, err
+	}
+	past, err := ledger.Fold(record.Lines)
+	if err != nil {
+		return slice.ClaimOut{}, temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("%s: %v", slice.Ref(in.Slice, "ledger"), err), slice.ErrLedger, nil)
+	}
+	if past.State.Ending == machine.Delivered {
+		return refused(machine.CausePrecondition, fmt.Sprintf("slice %s was delivered already, as commit %.10s; for more work start a slice with another id", in.Slice, past.Whole))
+	}
+	return slice.ClaimOut{
+		Ended: slice.Ended{Outcome: machine.Done, Ack: slice.Ack{Written: past.N, Head: past.Head}},
+		Host:  a.host, Key: store.Key(), Runs: past.Runs, SpentMicroUSD: past.State.SpentMicroUSD,
+	}, nil
+}
+
+// prepare resolves the base, reads the policy there, and makes the workspace.
+func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.PrepareOut, error) {
+	w, err := a.open(ctx, in.Header)
+	if err != nil {
+		return slice.PrepareOut{}, err
+	}
+	tell(ctx, "fetching "+in.Spec.Base)
+	base, err := w.store.Fetch(ctx, in.Slice, in.Spec.Base)
+	if err != nil {
+		if k := workspace.KindOf(err); k != "" && !k.Retryable() {
+			return slice.PrepareOut{Ended: w.failed(machine.CausePrecondition, err.Error())}, nil
+		}
+		return slice.PrepareOut{}, err
+	}
+	policy, err := policyOf(ctx, w.store, base.Commit, in.Spec)
+	if err != nil {
+		if isInvalid(err) {
+			return slice.PrepareOut{Ended: w.failed(machine.CauseInvalid, err.Error())}, nil
+		}
+		return slice.PrepareOut{}, err
+	}
+	kept, err := json.Marshal(terms{Spec: in.Spec, Policy: policy})
+	if err != nil {
+		return slice.PrepareOut{}, err
+	}
+	if err := w.store.SetBlob(ctx, in.Slice, specBlob, kept); err != nil {
+		return slice.PrepareOut{}, err
+	}
+	if err := w.begin(ctx, base.Commit); err != nil {
+		return slice.PrepareOut{}, err
+	}
+	tell(ctx, "making the workspace")
+	tree, err := w.store.Workspace(in.Slice)
+	if err != nil {
+		return slice.PrepareOut{}, err
+	}
+	if err := tree.Restore(ctx, base.Commit, true); err != nil {
+		return slice.PrepareOut{}, err
+	}
+	return slice.PrepareOut{
+		Ended: w.ended(machine.Done, ""), Base: base.Commit, Rules: spec.Rules(in.Spec, policy),
+		Plan: ledger.Hash(string(kept)), Workspace: tree.Dir(), Branch: slice.Branch(in.Slice),
+	}, nil
+}
+
+// begin makes base the last good commit. Work of an earlier run that was
+// never delivered stays reachable under a ref of that run.
+func (w *work) begin(ctx context.Context, base string) error {
+	good, err := w.store.Ref(ctx, w.Slice, refGood)
+	if err != nil {
+		return err
+	}
+	if good == base {
+		return nil
+	}
+	if good != "" {
+		keep := fmt.Sprintf("run-%d", w.Run-1)
+		had, err := w.store.Ref(ctx, w.Slice, keep)
+		if err != nil {
+			return err
+		}
+		if err := w.store.SetRef(ctx, w.Slice, keep, good, had); err != nil {
+			return err
+		}
+	}
+	return w.store.SetRef(ctx, w.Slice, refGood, base, good)
+}
+
+const refGood = "good"

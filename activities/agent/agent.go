@@ -1,0 +1,177 @@
+// Package agent asks agent programs. Whatever the program and whatever the
+// role, a call is a brief (a JSON document) and a folder, and ends as an
+// Answer: one class of a closed list, the answer if it fits the schema of its
+// role, and what it cost.
+//
+// The brief and everything that the program wrote are kept as evidence,
+// without secrets. The program's word is never taken for its work: what became
+// of the files is for the caller to look at.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"interlock/activities/evidence"
+	"interlock/machine"
+	"interlock/slice"
+)
+
+// Role is what an agent program is asked for.
+type Role string
+
+// The roles. Their names are those of the policy file, in the singular.
+const (
+	Implementer Role = "implementer"
+	Judge       Role = "judge"
+	Advisor     Role = "advisor"
+	Reconciler  Role = "reconciler"
+)
+
+// Roles returns all of them.
+func Roles() []Role { return []Role{Implementer, Judge, Advisor, Reconciler} }
+
+// ReadOnly reports whether the role may change nothing: the caller gives it a
+// view of its own and compares it with its tree hash afterwards.
+func (r Role) ReadOnly() bool { return r == Judge || r == Advisor }
+
+// Class is how a call ended.
+type Class string
+
+// The classes.
+const (
+	// Answered is an answer that fits the schema of its role.
+	Answered Class = "answered"
+	// Discarded is an answer that does not, or a program that failed.
+	Discarded Class = "discarded"
+	// Limit is a limit of the provider's account, as the provider said it.
+	Limit Class = "limit"
+	// Transient is a failure of the provider or the network that may be over
+	// at the next try.
+	Transient Class = "transient"
+	// Fatal is a failure that every further call would meet too: no program,
+	// no login, no such model.
+	Fatal Class = "fatal"
+	// Context is a conversation that grew too long for the model.
+	Context Class = "context"
+	// Budget is a call that reached the money it was allowed.
+	Budget Class = "budget"
+	// Unanswered is a call that did not end in its time.
+	Unanswered Class = "unanswered"
+)
+
+// classes says how a step ends whose call ended so. Transient ends a step only
+// when the tries are used up; a call at its budget would reach it again, and
+// the money is a matter of the policy.
+var classes = []struct {
+	class   Class
+	outcome machine.Outcome
+	cause   machine.Cause
+}{
+	{Answered, machine.Done, ""},
+	{Discarded, machine.Discarded, ""},
+	{Limit, machine.Limited, ""},
+	{Transient, machine.Unanswered, machine.CauseTimeout},
+	{Fatal, machine.Unanswered, machine.CauseFatal},
+	{Context, machine.Discarded, ""},
+	{Budget, machine.Unanswered, machine.CauseFatal},
+	{Unanswered, machine.Unanswered, machine.CauseTimeout},
+}
+
+// Ends returns how a step ends whose call ended as c; ok is false if there is
+// no such class.
+func (c Class) Ends() (outcome machine.Outcome, cause machine.Cause, ok bool) {
+	for _, row := range classes {
+		if row.class == c {
+			return row.outcome, row.cause, true
+		}
+	}
+	return "", "", false
+}
+
+// Call is one question to one agent program.
+type Call struct {
+	Agent slice.Agent
+	// Brief tells the role too.
+	Brief Brief
+	// Dir is the working directory, an absolute path: the tree, a view of it,
+	// or an empty folder.
+	Dir string
+	// Env is the whole environment: see Environment.
+	Env []string
+	// Marker is that of process.Command.
+	Marker string
+	// OnProgress, if not nil, is told every second how far the call is.
+	OnProgress func(string)
+}
+
+// Answer is how a call ended. It holds no secret of Call.Env.
+type Answer struct {
+	Class Class
+	// Raw is the answer, which fits the schema of its role: an ImplementAnswer,
+	// JudgeAnswer, AdviseAnswer or ReconcileAnswer. It is empty unless the
+	// class is Answered.
+	Raw json.RawMessage
+	// CostMicroUSD is what to charge. CostKnown is false if the program did not
+	// say and the reservation is charged.
+	CostMicroUSD int64
+	CostKnown    bool
+	// Session is under what name the conversation can be taken up again.
+	Session string
+	// Reason is one line for a person: what happened and what to do. It is
+	// empty if the class is Answered.
+	Reason string
+	// ResetAt is when a limit ends; zero if that is not known.
+	ResetAt time.Time
+	// Evidence is the brief and what the program wrote.
+	Evidence []slice.Evidence
+}
+
+// Adapter drives one kind of agent program.
+//
+// An error means that the infrastructure failed or that ctx was cancelled; the
+// answer then still says what to charge, and which evidence there is.
+type Adapter interface {
+	Call(context.Context, Call) (Answer, error)
+}
+
+// New returns the adapter of that name.
+func New(use slice.Adapter, store *evidence.Store) (Adapter, error) {
+	if use == slice.AdapterCommand {
+		return &Command{Evidence: store}, nil
+	}
+	return nil, fmt.Errorf("there is no adapter %q: expected use: %s", use, slice.AdapterCommand)
+}
+
+// Reservation is what one call of the agent may cost, in millionths of a US
+// dollar, and what is charged when its cost is not known.
+func Reservation(a slice.Agent) int64 {
+	if a.USD == nil {
+		return int64(slice.DefaultCallUSD)
+	}
+	return int64(*a.USD)
+}
+
+// Environment builds the environment of an agent program from nothing: PATH of
+// the worker, HOME and TMPDIR in the folder own, which are made if need be,
+// LANG=C.UTF-8, TERM=dumb, GIT_TERMINAL_PROMPT=0, and the variables of the
+// worker that policy names in pass. A policy that passes HOME gives agents the
+// logins and settings of the worker's user. A nil lookup means os.LookupEnv.
+func Environment(own string, pass []string, lookup evidence.Lookup) ([]string, error) {
+	home, tmp := filepath.Join(own, "home"), filepath.Join(own, "tmp")
+	for _, dir := range []string{home, tmp} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("folders of an agent: %w", err)
+		}
+	}
+	fixed := []string{"TMPDIR=" + tmp, "LANG=C.UTF-8", "TERM=dumb", "GIT_TERMINAL_PROMPT=0"}
+	if !slices.Contains(pass, "HOME") {
+		fixed = append(fixed, "HOME="+home)
+	}
+	return evidence.Environment(fixed, pass, lookup), nil
+}

@@ -158,7 +158,7 @@ func TestCallClasses(t *testing.T) {
 
 func TestCallWithoutAProgram(t *testing.T) {
 	b := newBench(t, nil)
-	require.NoError(t, os.WriteFile(filepath.Join(b.call.Dir, "judge.sh"), []byte("#!/bin/sh\necho '{}'\n"), 0o700)) //nolint:gosec // it must be executable
+	require.NoError(t, os.WriteFile(filepath.Join(b.call.Dir, "judge.sh"), []byte("#!/bin/sh\necho '{}'\n"), 0o600))
 	judge := JudgeBrief{}
 	for _, c := range []struct {
 		name  string

@@ -55,7 +55,7 @@ const (
 // still hold when every writer is dead.
 const (
 	startWait = 30 * time.Second
-	killWait  = 15 * time.Second
+	killWait  = 10 * time.Second
 	drainWait = 2 * time.Second
 )
 

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 )
@@ -76,7 +75,6 @@ func marked(prefix string) []entry {
 		}
 	}
 	found = append(found, descendants(table, roots)...)
-	found = slices.DeleteFunc(found, func(e entry) bool { return above[e.pid] })
 	for i := range found {
 		if shared[found[i].group] {
 			found[i].group = 0

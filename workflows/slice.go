@@ -326,7 +326,7 @@ func (r *run) compensate(ctx workflow.Context) []string {
 	var undone []string
 	for _, s := range saga.Compensate(ctx, stack, r.undo) {
 		if s.Err != nil {
-			r.Failed = append(r.Failed, fmt.Sprintf("the %s could not be taken back: %s; %s", s.What, rootMessage(s.Err), r.byHand(s.What)))
+			r.Failed = append(r.Failed, fmt.Sprintf("the %s could not be taken back: %s; %s", s.What, clip(rootMessage(s.Err), 500), r.byHand(s.What)))
 			continue
 		}
 		undone = append(undone, s.Seen)

@@ -190,6 +190,7 @@ func fit(res slice.Result) slice.Result {
 		func() { res.Tasks = shorter(res.Tasks) },
 		func() { res.Tasks = first(res.Tasks, 200) },
 		func() { res.Checks, res.Findings, res.Open = nil, nil, nil },
+		func() { res.Tasks = first(res.Tasks, 50) },
 	} {
 		if size(res) <= resultLimit {
 			break

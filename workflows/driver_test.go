@@ -1,0 +1,387 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"interlock/ledger"
+	"interlock/machine"
+	"interlock/slice"
+)
+
+// ran is what a slice that was run looks like from outside.
+type ran struct {
+	slice.Result
+	err     error
+	status  slice.Status
+	carries []slice.Carry // one for each continue-as-new
+	env     *testsuite.TestWorkflowEnvironment
+}
+
+// pure takes a script through the machine alone.
+func pure(t *testing.T, tasks int, rules machine.Rules, script string) (turns []machine.Turn, s machine.State) {
+	t.Helper()
+	s = machine.New(tasks, machine.Rules{})
+	var err error
+	for _, c := range parse(script) {
+		turn, ok := machine.Due(s)
+		require.True(t, ok, "the script goes on with %s after the slice has ended as %s", c.Step, s.Ending)
+		if c.Step == claimed {
+			if c.How == fork {
+				s, err = machine.Stop(s, machine.Impossible)
+			} else {
+				s, err = machine.Next(s, machine.Event{Step: machine.Prepare, Outcome: c.Outcome, Cause: c.Cause})
+			}
+			require.NoError(t, err)
+			continue
+		}
+		turns = append(turns, turn)
+		if c.How == mismatch || c.How == fork {
+			s, err = machine.Stop(s, machine.Impossible)
+			require.NoError(t, err)
+			continue
+		}
+		if c.Step == machine.Prepare && c.Outcome == machine.Done {
+			s.Rules = rules
+		}
+		s, err = machine.Next(s, machine.Event{Step: c.Step, Outcome: c.Outcome, Cause: c.Cause, CostMicroUSD: c.Cost})
+		require.NoError(t, err)
+	}
+	require.True(t, s.Ended(), "the script ends before the slice: %s is due", s.Step)
+	return turns, s
+}
+
+// recorded reads back what the record of w says.
+func (w *world) recorded(t *testing.T) (turns []machine.Turn, f ledger.Folded) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record, err := ledger.Parse(w.lines)
+	require.NoError(t, err)
+	for _, l := range record {
+		if l.Kind == ledger.Intent {
+			turns = append(turns, l.Turn)
+		}
+	}
+	f, err = ledger.Fold(w.lines)
+	require.NoError(t, err)
+	return turns, f
+}
+
+func (w *world) sound(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Empty(t, w.wrong)
+	for w.at < len(w.calls) && w.calls[w.at].How == noCall {
+		w.at++
+	}
+	require.Equal(t, len(w.calls), w.at, "not every call of the script was made")
+}
+
+// open makes w answer for its slice until the test ends.
+func (w *world) open(t *testing.T) *world {
+	t.Helper()
+	_, twice := worlds.LoadOrStore(w.spec.ID, w)
+	require.False(t, twice, "two worlds have slice %s", w.spec.ID)
+	t.Cleanup(func() { worlds.Delete(w.spec.ID) })
+	return w
+}
+
+// outcome reads the result out of what the workflow returned.
+func outcome(t *testing.T, result slice.Result, err error) slice.Result {
+	t.Helper()
+	var app *temporal.ApplicationError
+	var canceled *temporal.CanceledError
+	switch {
+	case err == nil:
+		require.Equal(t, machine.Delivered, result.Ending)
+	case errors.As(err, &app):
+		require.NoError(t, app.Details(&result))
+		require.True(t, app.NonRetryable())
+		require.Equal(t, string(result.Ending), app.Type())
+		require.NotContains(t, []machine.Ending{machine.Delivered, machine.Cancelled}, result.Ending)
+	case errors.As(err, &canceled):
+		require.NoError(t, canceled.Details(&result))
+		require.Equal(t, machine.Cancelled, result.Ending)
+	default:
+		require.NoError(t, err)
+	}
+	end, ok := machine.Find(result.Ending, result.Cause)
+	require.True(t, ok)
+	require.Equal(t, end.Code, result.Code)
+	require.Equal(t, end.Next, result.Next)
+	return result
+}
+
+var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+
+// environment is a test environment with the fakes.
+func environment(w *world, rec *recorder) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet)
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterWorkflowWithOptions(Slice, workflow.RegisterOptions{Name: slice.Workflow})
+	registerClaim(env)
+	registerOwn(env)
+	env.SetStartTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: w.spec.ID, TaskQueue: slice.Queue})
+	if rec != nil {
+		env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{rec}})
+	}
+	return env
+}
+
+// inEnvironment runs the slice of w in the test environment, through every
+// continue-as-new. each is called with the environment before every run.
+func inEnvironment(t *testing.T, w *world, rec *recorder, each func(*testsuite.TestWorkflowEnvironment)) ran {
+	t.Helper()
+	in := slice.Input{Spec: w.spec}
+	var carries []slice.Carry
+	for range 10_000 {
+		env := environment(w, rec)
+		if each != nil {
+			each(env)
+		}
+		env.ExecuteWorkflow(slice.Workflow, in)
+		require.True(t, env.IsWorkflowCompleted())
+		err := env.GetWorkflowError()
+		var next *workflow.ContinueAsNewError
+		if errors.As(err, &next) {
+			require.Equal(t, slice.Workflow, next.WorkflowType.Name)
+			in = slice.Input{}
+			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+			require.NotNil(t, in.Carry)
+			carries = append(carries, *in.Carry)
+			continue
+		}
+		var result slice.Result
+		if err == nil {
+			require.NoError(t, env.GetWorkflowResult(&result))
+		}
+		got := ran{Result: outcome(t, result, err), err: err, carries: carries, env: env}
+		answer, err := env.QueryWorkflow(slice.QueryStatus)
+		require.NoError(t, err)
+		require.NoError(t, answer.Get(&got.status))
+		return got
+	}
+	require.FailNow(t, "the slice never ends")
+	return ran{}
+}
+
+// A server is a real one, with workers that serve every world.
+type server struct {
+	client.Client
+	dev     *testsuite.DevServer
+	workers []worker.Worker
+}
+
+var (
+	serverOnce sync.Once
+	theServer  *server
+	serverErr  error
+)
+
+// realServer starts the server at its first call; TestMain stops it.
+func realServer(t *testing.T) *server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a Temporal server, which -short leaves out")
+	}
+	serverOnce.Do(func() { theServer, serverErr = startServer(context.Background()) })
+	require.NoError(t, serverErr)
+	return theServer
+}
+
+func (s *server) serve() error {
+	options := worker.Options{
+		MaxHeartbeatThrottleInterval: 20 * time.Millisecond, DefaultHeartbeatThrottleInterval: 20 * time.Millisecond,
+		DisableRegistrationAliasing: true,
+	}
+	shared := worker.New(s.Client, slice.Queue, options)
+	shared.RegisterWorkflowWithOptions(Slice, workflow.RegisterOptions{Name: slice.Workflow})
+	registerClaim(shared)
+	options.DisableWorkflowWorker = true
+	own := worker.New(s.Client, slice.HostQueue("h1"), options)
+	registerOwn(own)
+	s.workers = []worker.Worker{shared, own}
+	for _, w := range s.workers {
+		if err := w.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) stop() error {
+	for _, w := range s.workers {
+		w.Stop()
+	}
+	s.Close()
+	return s.dev.Stop()
+}
+
+func (s *server) start(t *testing.T, w *world) client.WorkflowRun {
+	t.Helper()
+	run, err := s.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: w.spec.ID, TaskQueue: slice.Queue, WorkflowExecutionTimeout: time.Minute,
+	}, slice.Workflow, slice.Input{Spec: w.spec})
+	require.NoError(t, err)
+	return run
+}
+
+func (s *server) run(t *testing.T, w *world) ran {
+	t.Helper()
+	return s.wait(t, s.start(t, w))
+}
+
+func (s *server) wait(t *testing.T, run client.WorkflowRun) ran {
+	t.Helper()
+	var result slice.Result
+	err := run.Get(t.Context(), &result)
+	got := ran{Result: outcome(t, result, err), err: err}
+	answer, err := s.QueryWorkflow(t.Context(), run.GetID(), "", slice.QueryStatus)
+	require.NoError(t, err)
+	require.NoError(t, answer.Get(&got.status))
+	return got
+}
+
+// history returns the events of one Temporal run; an empty run is the last.
+func (s *server) history(t *testing.T, id, run string) *historypb.History {
+	t.Helper()
+	h := &historypb.History{}
+	for it := s.GetWorkflowHistory(t.Context(), id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
+		e, err := it.Next()
+		require.NoError(t, err)
+		h.Events = append(h.Events, e)
+	}
+	return h
+}
+
+// A command is what a workflow asks for, with all that the replayer does not
+// compare by itself.
+type command struct{ What, Name, Queue, Input string }
+
+// recorder notes the commands of a workflow as its code makes them.
+type recorder struct {
+	interceptor.WorkerInterceptorBase
+	got []command
+}
+
+func (r *recorder) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &inbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, r}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	r *recorder
+}
+
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, i.r})
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	r *recorder
+}
+
+func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	input, err := converter.GetDefaultDataConverter().ToPayloads(args...)
+	if err != nil {
+		panic(err)
+	}
+	o.r.got = append(o.r.got, command{"activity", name, workflow.GetActivityOptions(ctx).TaskQueue, text(input.GetPayloads()...)})
+	return o.Next.ExecuteActivity(ctx, name, args...)
+}
+
+func (o *outbound) NewTimer(ctx workflow.Context, d time.Duration) workflow.Future {
+	o.r.got = append(o.r.got, command{What: "timer", Input: d.String()})
+	return o.Next.NewTimer(ctx, d)
+}
+
+func (o *outbound) NewTimerWithOptions(ctx workflow.Context, d time.Duration, options workflow.TimerOptions) workflow.Future {
+	o.r.got = append(o.r.got, command{What: "timer", Input: d.String()})
+	return o.Next.NewTimerWithOptions(ctx, d, options)
+}
+
+func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, updates ...temporal.SearchAttributeUpdate) error {
+	told := map[string]any{}
+	for key, value := range temporal.NewSearchAttributes(updates...).GetUntypedValues() {
+		told[key.GetName()] = value
+	}
+	o.r.got = append(o.r.got, command{What: "attributes", Input: asJSON(told)})
+	return o.Next.UpsertTypedSearchAttributes(ctx, updates...)
+}
+
+func (r *recorder) count(what, name string) (n int) {
+	for _, c := range r.got {
+		if c.What == what && (name == "" || c.Name == name) {
+			n++
+		}
+	}
+	return n
+}
+
+// asked returns the commands in a history, in the order of their events.
+func asked(h *historypb.History) (all []command, err error) {
+	for _, e := range h.GetEvents() {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil {
+			all = append(all, command{"activity", a.GetActivityType().GetName(), a.GetTaskQueue().GetName(), text(a.GetInput().GetPayloads()...)})
+		}
+		if a := e.GetTimerStartedEventAttributes(); a != nil {
+			all = append(all, command{What: "timer", Input: a.GetStartToFireTimeout().AsDuration().String()})
+		}
+		if a := e.GetUpsertWorkflowSearchAttributesEventAttributes(); a != nil {
+			told := map[string]any{}
+			for name, p := range a.GetSearchAttributes().GetIndexedFields() {
+				var value any
+				if len(p.GetData()) > 0 {
+					if err := json.Unmarshal(p.GetData(), &value); err != nil {
+						return nil, fmt.Errorf("attribute %s: %w", name, err)
+					}
+				}
+				if list, ok := value.([]any); ok && len(list) == 0 {
+					value = nil // this is how the server keeps one that was unset
+				}
+				told[name] = value
+			}
+			all = append(all, command{What: "attributes", Input: asJSON(told)})
+		}
+	}
+	return all, nil
+}
+
+func text(payloads ...*commonpb.Payload) (all string) {
+	for _, p := range payloads {
+		all += string(p.GetData()) + "\n"
+	}
+	return all
+}
+
+func asJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

@@ -128,7 +128,7 @@ func TestProgressPlain(t *testing.T) {
 	s.Recent = all[1:5]
 	p.show(s)
 	s.Recent = all
-	s.Waiting = &slice.Wait{For: "approval of the plan", Ends: "interlock approve greet"}
+	s.Waiting = &slice.Wait{For: "approval of the plan"}
 	p.show(s)
 	p.show(s)
 	// More steps happened than a status holds.

@@ -55,22 +55,25 @@ func (p *progress) show(s slice.Status) {
 	}
 }
 
-// wait says once what a slice waits for, and what ends it.
+// wait says once what a slice waits for.
 func (p *progress) wait(w *slice.Wait) {
-	what := ""
-	if w != nil {
-		what = "waiting for " + plain(w.For)
-		if w.Until > 0 {
-			what += " until " + time.UnixMilli(w.Until).Format("Jan 2 15:04")
-		}
-		if w.Ends != "" {
-			what += ": " + plain(w.Ends)
-		}
-	}
+	what := waits(w)
 	if what != "" && what != p.waiting {
 		p.line("  " + p.term.yellow(what))
 	}
 	p.waiting = what
+}
+
+// waits is a wait in words, with its deadline.
+func waits(w *slice.Wait) string {
+	if w == nil {
+		return ""
+	}
+	what := "waiting for " + plain(string(w.For))
+	if w.Until > 0 {
+		what += " until " + time.UnixMilli(w.Until).Format("Jan 2 15:04")
+	}
+	return what
 }
 
 // unanswered notes that no worker answered.

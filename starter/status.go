@@ -262,10 +262,7 @@ func (a *app) writeReport(w io.Writer, r report) {
 	if s.Due != nil {
 		f.add("now", fmt.Sprintf("%s, for %s", s.Due, took(time.Since(time.UnixMilli(s.Since)))))
 	}
-	if s.Waiting != nil {
-		f.add("waits", plain(s.Waiting.For))
-		f.add("ends by", plain(s.Waiting.Ends))
-	}
+	f.add("waits", strings.TrimPrefix(waits(s.Waiting), "waiting for "))
 	f.add("repo", plain(s.Repo))
 	f.add("base", short(s.Base))
 	(&summary{result: slice.Result{Tasks: s.Tasks}, term: a.out}).tasks(&f)

@@ -192,7 +192,7 @@ func (a *app) hold(ctx context.Context) (*session, func(), error) {
 		s, err := a.dial(ctx, o, source)
 		return s, func() {}, err
 	}
-	defer a.built()
+	defer a.clearLine()
 	wanted := engine.Options{Home: a.home, Attributes: slice.Attributes(), Log: a.log()}
 	server, leave, err := engine.Start(ctx, wanted)
 	if err != nil {
@@ -313,8 +313,8 @@ func (a *app) building(message string) {
 	a.say("  %s", message)
 }
 
-// built removes what building left on the screen.
-func (a *app) built() {
+// clearLine removes a line that was to be overwritten.
+func (a *app) clearLine() {
 	if a.err.live {
 		fmt.Fprint(a.stderr, "\r\x1b[K")
 	}

@@ -214,6 +214,24 @@ func TestTwoRuns(t *testing.T) {
 	d.delivered(t, second.stdout.String())
 }
 
+// TestServerKilled kills the server while an agent works: it comes back, and
+// the slice notices nothing.
+func TestServerKilled(t *testing.T) {
+	withServer(t)
+	d := newSlowDemo(t)
+	first := interlock(t, "run", d.file, "--home", d.home, "-o", "json")
+	eventually(t, func() bool { return len(d.agents(t)) > 0 }, func() string { return "no agent began:\n" + first.told() })
+	server, ok := engine.Find(t.Context(), d.home)
+	require.True(t, ok)
+	process, err := os.FindProcess(server.PID)
+	require.NoError(t, err)
+	require.NoError(t, process.Kill())
+	d.letGo(t)
+	require.Equal(t, 0, first.exit(t, 90*time.Second), first.told())
+	require.Contains(t, first.told(), "the Temporal server died and is started again")
+	d.delivered(t, first.stdout.String())
+}
+
 // TestCancel takes back what a slice left.
 func TestCancel(t *testing.T) {
 	withServer(t)
@@ -225,7 +243,5 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, 0, cancel.exit(t, 60*time.Second), cancel.told())
 	require.Contains(t, cancel.stdout.String(), `"ending": "cancelled"`)
 	require.Equal(t, 21, first.exit(t, 20*time.Second), first.told())
-	left, err := filepath.Glob(filepath.Join(d.home, "slices", "greet-everyone", "workspace", "*"))
-	require.NoError(t, err)
-	require.Empty(t, left)
+	require.NoDirExists(t, filepath.Join(d.home, "workspaces", "greet-everyone", "tree"))
 }

@@ -45,7 +45,8 @@ needed. With --output json, it prints the lines as they are.
 With --verify, it checks the chain of the lines, that each follows from those
 before as the machine allows, and that the commits of the slice name lines of
 this very record. A record that does not verify is exit code 10, with its line.`,
-		Args: oneID,
+		Args:              oneID,
+		ValidArgsFunction: a.completeID,
 		RunE: does(func(ctx context.Context, args []string) error {
 			r, err := a.record(ctx, args[0], repo)
 			if err != nil {

@@ -138,6 +138,7 @@ func (a *app) exit(err error) int {
 	if !errors.As(err, &f) {
 		f = &failure{code: exitUsage, err: err, do: "interlock --help"}
 	}
+	a.clearLine()
 	if f.err != nil {
 		fmt.Fprintf(a.stderr, "%s %s\n", a.err.red("interlock:"), strings.TrimSpace(f.err.Error()))
 		if f.do != "" {

@@ -146,6 +146,8 @@ type begun struct {
 	// Joined says that the slice was there already, with the same file.
 	Joined bool   `json:"joined"`
 	WebUI  string `json:"web_ui,omitempty"`
+	// delivered says that there is nothing left to do.
+	delivered bool
 }
 
 // begin starts a slice, or joins the one that has the same id and the same
@@ -180,6 +182,7 @@ func (a *app) begin(ctx context.Context, s *session, sp slice.Spec) (begun, erro
 	if err != nil {
 		return b, a.refused(s, err)
 	}
+	b.delivered = now.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	b.Joined = before.GetWorkflowExecutionInfo().GetFirstRunId() == now.GetWorkflowExecutionInfo().GetFirstRunId()
 	var known string
 	if payload, ok := now.GetWorkflowExecutionInfo().GetMemo().GetFields()[memoSpec]; ok {
@@ -189,7 +192,7 @@ func (a *app) begin(ctx context.Context, s *session, sp slice.Spec) (begun, erro
 	}
 	if known != "" && known != hash {
 		what := "runs"
-		if now.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		if b.delivered {
 			what = "was delivered"
 		}
 		return b, missing("give this one an id of its own, or look at the other: interlock status "+b.Slice+a.homeFlag(),
@@ -250,6 +253,14 @@ func (a *app) runSlice(ctx context.Context, s *session, sp slice.Spec) error {
 		where += " · " + b.WebUI
 	}
 	a.say("%s", a.err.dim(where))
+	if b.delivered {
+		a.say("%s", a.err.dim("it was delivered before"))
+		r, err := ending(ctx, s, b.Slice, b.RunID)
+		if err != nil {
+			return err
+		}
+		return a.conclude(r, sp.Title)
+	}
 	if b.Joined {
 		a.say("%s", a.err.dim("it was started before; this goes on with it"))
 	}

@@ -66,7 +66,7 @@ registers what slices need. It leaves when nobody uses it any more.`,
 		RunE: does(func(ctx context.Context, _ []string) error {
 			wanted := engine.Options{Home: a.home, Attributes: slice.Attributes(), Port: port, Log: a.log()}
 			server, release, err := engine.Start(ctx, wanted)
-			a.built()
+			a.clearLine()
 			if err != nil {
 				return err
 			}

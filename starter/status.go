@@ -76,6 +76,7 @@ func decode(fields map[string]*commonpb.Payload, name string, v any) {
 // report is what `status ID` tells.
 type report struct {
 	seen
+	Title string `json:"title"`
 	WebUI string `json:"web_ui,omitempty"`
 	// Live is what the worker answers; absent if none does.
 	Live   *slice.Status `json:"live,omitempty"`
@@ -84,9 +85,10 @@ type report struct {
 
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "status [ID]",
-		Short: "Where a slice is; without an id, all that run",
-		Args:  atMostOneID,
+		Use:               "status [ID]",
+		Short:             "Where a slice is; without an id, all that run",
+		Args:              atMostOneID,
+		ValidArgsFunction: a.completeID,
 		RunE: does(func(ctx context.Context, args []string) error {
 			s, err := a.connect(ctx)
 			if err != nil {
@@ -122,6 +124,30 @@ func (a *app) listCommand() *cobra.Command {
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "at most so many")
 	return c
+}
+
+// completeID offers the ids of slices to the shell.
+func (a *app) completeID(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.settle() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
+	defer cancel()
+	s, err := a.connect(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer s.Close()
+	page, err := s.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.namespace, Query: "WorkflowType = 'Slice'", PageSize: 50})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var ids []cobra.Completion
+	for _, e := range page.GetExecutions() {
+		v := seenOf(e)
+		ids = append(ids, cobra.CompletionWithDesc(v.Slice, v.state()))
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 func atMostOneID(c *cobra.Command, args []string) error {
@@ -216,7 +242,7 @@ func (a *app) report(ctx context.Context, s *session, id string) (report, error)
 		}
 		return report{}, a.refused(s, err)
 	}
-	r := report{seen: seenOf(d.GetWorkflowExecutionInfo()), WebUI: s.link(id)}
+	r := report{seen: seenOf(d.GetWorkflowExecutionInfo()), Title: titleOf(d), WebUI: s.link(id)}
 	if r.Workflow == "running" {
 		asked, cancel := context.WithTimeout(ctx, queryTimeout)
 		defer cancel()
@@ -235,14 +261,23 @@ func (a *app) report(ctx context.Context, s *session, id string) (report, error)
 	return r, nil
 }
 
+// titleOf is the title of a slice as it was started; one that any other client
+// started may have none.
+func titleOf(d *workflowservice.DescribeWorkflowExecutionResponse) string {
+	title := ""
+	_ = converter.GetDefaultDataConverter().FromPayload(d.GetExecutionConfig().GetUserMetadata().GetSummary(), &title)
+	return title
+}
+
 func (a *app) writeReport(w io.Writer, r report) {
 	if r.Result != nil {
-		summary{result: *r.Result, title: r.Slice, home: a.home, term: a.out}.write(w)
+		summary{result: *r.Result, title: r.Title, home: a.home, term: a.out}.write(w)
 		return
 	}
 	f := fields{w: w, term: a.out}
 	if r.Live == nil {
 		f.add("slice", r.Slice)
+		f.add("title", plain(r.Title))
 		f.add("state", r.state())
 		f.add("task", plain(r.Task))
 		f.add("waits", r.waits())
@@ -282,9 +317,10 @@ func (a *app) writeReport(w io.Writer, r report) {
 
 func (a *app) nextCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "next ID",
-		Short: "The step that is due",
-		Args:  oneID,
+		Use:               "next ID",
+		Short:             "The step that is due",
+		Args:              oneID,
+		ValidArgsFunction: a.completeID,
 		RunE: does(func(ctx context.Context, args []string) error {
 			s, err := a.connect(ctx)
 			if err != nil {
@@ -313,7 +349,8 @@ func (a *app) waitCommand() *cobra.Command {
 ending. If the slice is on the home's own server, this process keeps that server
 alive and is its worker if there is no other, so that a slice whose run was
 interrupted goes on.`,
-		Args: oneID,
+		Args:              oneID,
+		ValidArgsFunction: a.completeID,
 		RunE: does(func(ctx context.Context, args []string) error {
 			s, release, err := a.join(ctx)
 			if err != nil {
@@ -350,10 +387,7 @@ func (a *app) waitFor(ctx context.Context, s *session, id string) (slice.Result,
 		return slice.Result{}, "", ended(id, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
-	title := id
-	if err := converter.GetDefaultDataConverter().FromPayload(d.GetExecutionConfig().GetUserMetadata().GetSummary(), &title); err != nil || title == "" {
-		title = id
-	}
+	title := titleOf(d)
 	runID := info.GetExecution().GetRunId()
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		r, err := ending(ctx, s, id, runID)
@@ -376,7 +410,8 @@ func (a *app) cancelCommand() *cobra.Command {
 		Long: `Cancel asks a slice to stop, and waits until what it left was taken back. It exits
 with 0 if the slice was cancelled; a slice that ended otherwise before gives the
 code of that ending, or 8 if it was delivered.`,
-		Args: oneID,
+		Args:              oneID,
+		ValidArgsFunction: a.completeID,
 		RunE: does(func(ctx context.Context, args []string) error {
 			id := args[0]
 			s, release, err := a.join(ctx)

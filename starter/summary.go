@@ -43,7 +43,7 @@ func (s summary) write(w io.Writer) {
 		if r.Ending != machine.Cancelled {
 			f.add("at", string(r.Step))
 		}
-		f.add("why", plain(r.Why))
+		f.lines("why", r.Why)
 	}
 	s.where(&f)
 	s.tasks(&f)
@@ -55,8 +55,10 @@ func (s summary) write(w io.Writer) {
 	for _, kept := range r.Kept {
 		f.add("kept", kept)
 	}
-	for _, undone := range r.Undone {
-		f.add("undone", plain(undone))
+	if r.Code != 0 {
+		for _, undone := range r.Undone {
+			f.add("undone", plain(undone))
+		}
 	}
 	for _, failed := range r.Failed {
 		f.add("by hand", t.yellow(plain(failed)))
@@ -94,15 +96,18 @@ func (s summary) tasks(f *fields) {
 		if t.Commit == "" {
 			commit = pad("–", 10)
 		}
-		tries := fmt.Sprintf("%2d tries", t.Attempts)
-		if t.Attempts == 1 {
-			tries = " 1 try  "
+		tries := ""
+		switch {
+		case t.Attempts == 1:
+			tries = "1 try"
+		case t.Attempts > 1:
+			tries = fmt.Sprintf("%d tries", t.Attempts)
 		}
 		label := ""
 		if i == 0 {
 			label = "tasks"
 		}
-		f.add(label, fmt.Sprintf("%s  %s  %s  %s", commit, pad(plain(t.ID), min(width, 24)), tries, f.term.dim(clip(plain(t.Criterion), 70))))
+		f.add(label, fmt.Sprintf("%s  %s  %s  %s", commit, pad(plain(t.ID), width), pad(tries, 8), f.term.dim(clip(plain(t.Criterion), 70))))
 	}
 }
 
@@ -116,9 +121,6 @@ func (s summary) checks(f *fields) {
 		what := fmt.Sprintf("%s: %s", plain(c.Name), c.Outcome)
 		if c.Why != "" {
 			what += ", " + plain(c.Why)
-		}
-		if c.Passed+c.Failed+c.Skipped > 0 {
-			what += fmt.Sprintf(" (%d passed, %d failed, %d skipped)", c.Passed, c.Failed, c.Skipped)
 		}
 		f.add("check", what)
 		for _, name := range first(c.Failing, 10) {
@@ -164,6 +166,14 @@ func (f *fields) add(label, value string) {
 		return
 	}
 	fmt.Fprintf(f.w, "  %s %s\n", f.term.dim(pad(label, 8)), strings.TrimRight(value, " "))
+}
+
+// lines is add for a text of several lines.
+func (f *fields) lines(label, text string) {
+	for line := range strings.Lines(text) {
+		f.add(label, plain(line))
+		label = ""
+	}
 }
 
 // headAndTail returns the first and the last lines of a log, fit to be shown.

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
@@ -96,6 +98,13 @@ func (s *session) link(id string) string {
 		return ""
 	}
 	return s.ui + "/namespaces/" + url.PathEscape(s.namespace) + "/workflows/" + url.PathEscape(id)
+}
+
+// describe is what the server knows of a slice; an empty runID is the last run.
+func (s *session) describe(ctx context.Context, id, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	return s.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+		Namespace: s.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: runID},
+	})
 }
 
 // connect talks to a server that runs.
@@ -259,7 +268,7 @@ func passing(err error) bool {
 // standard error for what a person must know while waiting.
 func (a *app) log() *slog.Logger {
 	a.logOnce.Do(func() {
-		var w io.Writer = io.Discard
+		w := io.Discard
 		if err := os.MkdirAll(a.home, 0o700); err == nil {
 			// The file is open as long as the process lives.
 			if f, err := os.OpenFile(filepath.Join(a.home, "interlock.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {

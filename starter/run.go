@@ -158,7 +158,7 @@ func (a *app) begin(ctx context.Context, s *session, sp slice.Spec) (begun, erro
 		return begun{}, err
 	}
 	b := begun{Slice: sp.ID, WebUI: s.link(sp.ID)}
-	before, err := s.DescribeWorkflowExecution(ctx, sp.ID, "")
+	before, err := s.describe(ctx, sp.ID, "")
 	var unknown *serviceerror.NotFound
 	if err != nil && !errors.As(err, &unknown) {
 		return b, a.refused(s, err)
@@ -178,7 +178,7 @@ func (a *app) begin(ctx context.Context, s *session, sp slice.Spec) (begun, erro
 	}
 	// Of a slice that was delivered, it is the run that delivered it.
 	b.RunID = run.GetRunID()
-	now, err := s.DescribeWorkflowExecution(ctx, b.Slice, b.RunID)
+	now, err := s.describe(ctx, b.Slice, b.RunID)
 	if err != nil {
 		return b, a.refused(s, err)
 	}

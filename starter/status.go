@@ -234,7 +234,7 @@ func orDash(s string) string {
 
 // report gathers what server and worker know about a slice.
 func (a *app) report(ctx context.Context, s *session, id string) (report, error) {
-	d, err := s.DescribeWorkflowExecution(ctx, id, "")
+	d, err := s.describe(ctx, id, "")
 	if err != nil {
 		var unknown *serviceerror.NotFound
 		if errors.As(err, &unknown) {
@@ -382,7 +382,7 @@ func (a *app) join(ctx context.Context) (*session, func(), error) {
 
 // waitFor follows a slice that is there.
 func (a *app) waitFor(ctx context.Context, s *session, id string) (slice.Result, string, error) {
-	d, err := s.DescribeWorkflowExecution(ctx, id, "")
+	d, err := s.describe(ctx, id, "")
 	if err != nil {
 		return slice.Result{}, "", ended(id, err)
 	}
@@ -421,7 +421,7 @@ code of that ending, or 8 if it was delivered.`,
 			defer release()
 			if err := s.CancelWorkflow(ctx, id, ""); err != nil {
 				var unknown *serviceerror.NotFound
-				if _, missing := s.DescribeWorkflowExecution(ctx, id, ""); missing != nil || !errors.As(err, &unknown) {
+				if _, missing := s.describe(ctx, id, ""); missing != nil || !errors.As(err, &unknown) {
 					return ended(id, err)
 				}
 			}

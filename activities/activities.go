@@ -53,6 +53,7 @@ func New(o Options) (*Activities, error) {
 func (a *Activities) Register(shared, own worker.ActivityRegistry) {
 	register(shared, slice.ActClaim, a.claim)
 	register(own, slice.ActPrepare, a.prepare)
+	register(own, slice.ActRestore, a.restore)
 	register(own, slice.ActBaseline, a.baseline)
 	register(own, slice.ActImplement, a.implement)
 	register(own, slice.ActCheck, a.check)

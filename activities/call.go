@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"interlock/activities/agent"
@@ -15,7 +16,7 @@ import (
 // A call that the slice's cancellation ended is an answer too, so that its
 // cost is counted; one that the end of the worker ended is an error, and is
 // tried again.
-func (a *Activities) call(ctx context.Context, w *work, policy slice.Policy, who slice.Agent, brief agent.Brief, dir string, tries int) (agent.Answer, error) {
+func (a *Activities) call(ctx context.Context, w *work, policy slice.Policy, who slice.Agent, brief agent.Brief, dir string, report json.RawMessage, tries int) (agent.Answer, error) {
 	release, err := a.slots.take(ctx)
 	if err != nil {
 		return agent.Answer{}, err
@@ -30,7 +31,7 @@ func (a *Activities) call(ctx context.Context, w *work, policy slice.Policy, who
 		return agent.Answer{}, err
 	}
 	answer, err := adapter.Call(ctx, agent.Call{
-		Agent: who, Brief: brief, Dir: dir, Env: env, Marker: a.marker(w.Header),
+		Agent: who, Brief: brief, Dir: dir, Env: env, Marker: a.marker(w.Header), Report: report,
 		OnProgress: func(s string) { tell(ctx, s) },
 	})
 	answer.CostMicroUSD += int64(tries) * agent.Reservation(who)

@@ -28,7 +28,7 @@ func (a *Activities) implement(ctx context.Context, in slice.ImplementIn) (slice
 		return slice.ImplementOut{}, err
 	}
 	out, err := once(a, in.Header, func(tries int) (slice.ImplementOut, error) {
-		if in.Restore && tries == 0 {
+		if in.Restore && tries == 0 && in.Report == nil {
 			if err := tree.Restore(ctx, in.Good, false); err != nil {
 				return slice.ImplementOut{}, err
 			}
@@ -39,7 +39,7 @@ func (a *Activities) implement(ctx context.Context, in slice.ImplementIn) (slice
 			MeasuredBy: measuredBy(p), Protected: p.Protected, Frozen: p.Frozen,
 			Checks: in.Feedback.Checks, Findings: in.Feedback.Findings, Advice: in.Feedback.Advice,
 			Discarded: in.Feedback.Discarded, Session: in.Session,
-		}, tree.Dir(), tries)
+		}, tree.Dir(), in.Report, tries)
 		if err != nil {
 			return slice.ImplementOut{}, err
 		}

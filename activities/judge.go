@@ -15,6 +15,7 @@ import (
 	"interlock/activities/workspace"
 	"interlock/machine"
 	"interlock/slice"
+	"interlock/spec"
 )
 
 // diffRoom bounds the diff in a judge's brief; the files themselves are in its view.
@@ -22,7 +23,7 @@ const diffRoom = 256 << 10
 
 // judge asks every judge for a verdict on a candidate.
 func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOut, error) {
-	return a.judgeAll(ctx, in.Header, in.Candidate, in.Good, in.Good, func(t terms, w *work, diff string) agent.Brief {
+	return a.judgeAll(ctx, in.Header, in.Candidate, in.Good, in.Good, in.Reports, func(t terms, w *work, diff string) agent.Brief {
 		return agent.JudgeBrief{Head: w.head(t), Task: in.Task, Base: in.Base, Good: in.Good, Candidate: in.Candidate,
 			Rubric: t.Policy.Rubric, Checks: in.Checks, Diff: diff}
 	})
@@ -30,7 +31,7 @@ func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOu
 
 // judgeSlice asks every judge for a verdict on the whole.
 func (a *Activities) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (slice.JudgeOut, error) {
-	return a.judgeAll(ctx, in.Header, in.Commit, in.Base, in.Commit, func(t terms, w *work, diff string) agent.Brief {
+	return a.judgeAll(ctx, in.Header, in.Commit, in.Base, in.Commit, in.Reports, func(t terms, w *work, diff string) agent.Brief {
 		return agent.JudgeSliceBrief{Head: w.head(t), Tasks: in.Tasks, Base: in.Base, Commit: in.Commit,
 			Rubric: t.Policy.Rubric, Checks: in.Checks, Diff: diff}
 	})
@@ -39,7 +40,7 @@ func (a *Activities) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (sli
 // judgeAll lets the judges look at a tree in a view of their own, one after the
 // other, each at the unchanged files. A judge that has answered in this turn
 // is not asked again when another one's answer was discarded.
-func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, commit string, brief func(terms, *work, string) agent.Brief) (slice.JudgeOut, error) {
+func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, commit string, reports map[string]json.RawMessage, brief func(terms, *work, string) agent.Brief) (slice.JudgeOut, error) {
 	w, err := a.open(ctx, h)
 	if err != nil {
 		return slice.JudgeOut{}, err
@@ -59,10 +60,7 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 		}
 		var out slice.JudgeOut
 		var verdicts []agent.Verdict
-		for i, who := range terms.Policy.Agents.Judges {
-			if who.Name == "" {
-				who.Name = fmt.Sprintf("judge-%d", i+1)
-			}
+		for _, who := range terms.Policy.Agents.Judges {
 			kept := a.folder(h, "verdicts", key(h.Turn, tree, who.Name))
 			if v, ok := readVerdict(kept); ok {
 				verdicts = append(verdicts, v.Verdict)
@@ -75,7 +73,7 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 			if err := view.Move(ctx, tree, commit); err != nil {
 				return out, err
 			}
-			answer, err := a.call(ctx, w, terms.Policy, who, brief(terms, w, string(diff)), view.Dir(), tries)
+			answer, err := a.call(ctx, w, terms.Policy, who, brief(terms, w, string(diff)), view.Dir(), reports[who.Name], tries)
 			if err != nil {
 				return out, err
 			}
@@ -181,10 +179,10 @@ func (a *Activities) advise(ctx context.Context, in slice.AdviseIn) (slice.Advis
 		if err := os.MkdirAll(empty, 0o700); err != nil {
 			return slice.AdviseOut{}, err
 		}
-		answer, err := a.call(ctx, w, terms.Policy, advisor(terms.Policy), agent.AdviseBrief{
+		answer, err := a.call(ctx, w, terms.Policy, spec.Advisor(terms.Policy), agent.AdviseBrief{
 			Head: w.head(terms), Task: in.Task, Attempt: in.Turn.Attempt, Base: in.Base,
 			Candidate: in.Candidate, Findings: in.Findings, Diff: string(diff),
-		}, empty, tries)
+		}, empty, in.Report, tries)
 		if err != nil {
 			return slice.AdviseOut{}, err
 		}
@@ -202,13 +200,4 @@ func (a *Activities) advise(ctx context.Context, in slice.AdviseIn) (slice.Advis
 	})
 	out.Ack = w.ack
 	return out, err
-}
-
-// advisor is the policy's, or else the first judge's program: whoever
-// implements does not advise itself.
-func advisor(p slice.Policy) slice.Agent {
-	if p.Agents.Advisor != nil {
-		return *p.Agents.Advisor
-	}
-	return p.Agents.Judges[0]
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -22,6 +24,9 @@ func (a *Activities) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOu
 	}
 	if err := spec.CheckID(in.Slice); err != nil {
 		return refused(machine.CauseInvalid, err.Error())
+	}
+	if !strings.Contains(in.Spec.Repo, ":") && !filepath.IsAbs(in.Spec.Repo) {
+		return refused(machine.CauseInvalid, fmt.Sprintf("repo %q is relative, and the worker does not know to what: give an absolute path or a URL", in.Spec.Repo))
 	}
 	if in.Spec.ID != "" && in.Spec.ID != in.Slice {
 		return refused(machine.CauseInvalid, fmt.Sprintf("the slice's id is %q, but it was started as %q: they must be the same", in.Spec.ID, in.Slice))
@@ -96,7 +101,38 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 	return slice.PrepareOut{
 		Ended: w.ended(machine.Done, ""), Base: base.Commit, Rules: spec.Rules(in.Spec, policy),
 		Plan: ledger.Hash(string(kept)), Workspace: tree.Dir(), Branch: slice.Branch(in.Slice),
+		Gates: policy.Gates, External: external(policy),
 	}, nil
+}
+
+// external names the roles that are driven from outside.
+func external(p slice.Policy) (roles []string) {
+	if p.Agents.Implementer.Use == slice.AdapterExternal {
+		roles = append(roles, slice.RoleImplementer)
+	}
+	for _, j := range p.Agents.Judges {
+		if j.Use == slice.AdapterExternal {
+			roles = append(roles, j.Name)
+		}
+	}
+	if spec.Advisor(p).Use == slice.AdapterExternal {
+		roles = append(roles, slice.RoleAdvisor)
+	}
+	return roles
+}
+
+// restore puts the workspace back to the last good commit, before somebody
+// outside works in it.
+func (a *Activities) restore(ctx context.Context, in slice.RestoreIn) (slice.Ack, error) {
+	w, err := a.open(ctx, in.Header)
+	if err != nil {
+		return slice.Ack{}, err
+	}
+	tree, err := w.store.Workspace(in.Slice)
+	if err != nil {
+		return slice.Ack{}, err
+	}
+	return w.ack, tree.Restore(ctx, in.Good, false)
 }
 
 // begin makes base the last good commit. Work of an earlier run that was

@@ -1,6 +1,8 @@
 package slice
 
 import (
+	"encoding/json"
+
 	"interlock/machine"
 )
 
@@ -14,6 +16,7 @@ type Activity[In, Out any] string
 const (
 	ActClaim      Activity[ClaimIn, ClaimOut]         = "claim"
 	ActPrepare    Activity[PrepareIn, PrepareOut]     = "prepare"
+	ActRestore    Activity[RestoreIn, Ack]            = "restore"
 	ActBaseline   Activity[MeasureIn, MeasureOut]     = "baseline"
 	ActImplement  Activity[ImplementIn, ImplementOut] = "implement"
 	ActCheck      Activity[MeasureIn, MeasureOut]     = "check"
@@ -125,6 +128,16 @@ type PrepareOut struct {
 	// Workspace is the folder in which the agent works.
 	Workspace string `json:"workspace"`
 	Branch    string `json:"branch"`
+	// Gates says how gates remind and expire, External which roles are driven
+	// from outside.
+	Gates    Gates    `json:"gates,omitzero"`
+	External []string `json:"external,omitempty"`
+}
+
+// RestoreIn asks to put the workspace back to the last good commit, before
+// somebody outside works in it.
+type RestoreIn struct {
+	Header
 }
 
 // MeasureIn asks for the checks of a step on a tree or commit.
@@ -172,6 +185,8 @@ type ImplementIn struct {
 	Feedback Feedback `json:"feedback,omitzero"`
 	// Session is what the agent called the conversation to go on with.
 	Session string `json:"session,omitempty"`
+	// Report is the answer of an implementer that is driven from outside.
+	Report json.RawMessage `json:"report,omitempty"`
 }
 
 // Feedback is what an implementer is told of the attempts before.
@@ -200,6 +215,8 @@ type JudgeIn struct {
 	Task      Task       `json:"task"`
 	Candidate string     `json:"candidate"`
 	Checks    []Measured `json:"checks,omitempty"`
+	// Reports are the answers of judges that are driven from outside, by name.
+	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }
 
 // JudgeSliceIn asks the judges for a verdict on the whole.
@@ -209,6 +226,8 @@ type JudgeSliceIn struct {
 	Tasks  []Task     `json:"tasks"`
 	Commit string     `json:"commit"`
 	Checks []Measured `json:"checks,omitempty"`
+	// Reports are the answers of judges that are driven from outside, by name.
+	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }
 
 // JudgeOut is what the judges found. The program, not a judge, computes the outcome.
@@ -246,6 +265,8 @@ type AdviseIn struct {
 	Task      Task      `json:"task"`
 	Candidate string    `json:"candidate"`
 	Findings  []Finding `json:"findings,omitempty"`
+	// Report is the answer of an advisor that is driven from outside.
+	Report json.RawMessage `json:"report,omitempty"`
 }
 
 // AdviseOut is the advice.

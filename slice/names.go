@@ -8,6 +8,10 @@ const (
 	QueryStatus = "status"
 	QueryNext   = "next"
 	QueryLedger = "ledger"
+
+	// Decide and Report are both updates and signals, with one payload each.
+	Decide = "decide"
+	Report = "report"
 )
 
 // Search attributes.
@@ -35,12 +39,27 @@ func Attributes() map[string]string {
 	}
 }
 
+// Roles that policy has one of; judges go by their names.
+const (
+	RoleImplementer = "implementer"
+	RoleAdvisor     = "advisor"
+)
+
 // Types of errors that leave an activity. None of them is retried.
 const (
 	ErrInvalid  = "Invalid"  // an input that cannot be
 	ErrLedger   = "Ledger"   // a record that does not verify
 	ErrMismatch = "Mismatch" // what is there is not what was checked
 	ErrFenced   = "Fenced"   // another host has the slice
+)
+
+// Types of errors with which the workflow refuses a message.
+const (
+	ErrNotDue      = "NotDue"      // the step, task or attempt is not the one that is due
+	ErrStale       = "Stale"       // it names another subject than the one that waits
+	ErrBadDecision = "BadDecision" // it is no decision
+	ErrBadReport   = "BadReport"   // it is no report
+	ErrDraining    = "Draining"    // the run is about to continue as new: send it again
 )
 
 // HostQueue returns the queue of the host with the given id.

@@ -131,7 +131,10 @@ type Adapter string
 
 // The adapters.
 const (
+	// AdapterCommand runs any program: a brief in, an answer out.
 	AdapterCommand Adapter = "command"
+	// AdapterExternal waits for somebody to report the answer: pull mode.
+	AdapterExternal Adapter = "external"
 )
 
 // Rubric is one criterion that judges score from 1 to 5.
@@ -160,6 +163,12 @@ type Gates struct {
 	Plan    bool `json:"plan,omitempty"`
 	Publish bool `json:"publish,omitempty"`
 	Merge   bool `json:"merge,omitempty"`
+	// Remind says how often a person who has not answered is reminded; 0
+	// means DefaultRemind.
+	Remind Duration `json:"remind,omitempty"`
+	// Expire is after how long an unanswered gate asks anew; 0 means
+	// DefaultExpire. It approves nothing and rejects nothing.
+	Expire Duration `json:"expire,omitempty"`
 }
 
 // Deliver says how far a slice is delivered.

@@ -1,6 +1,10 @@
 package slice
 
-import "interlock/machine"
+import (
+	"encoding/json"
+
+	"interlock/machine"
+)
 
 // Input is the argument of the workflow Slice: a spec as a person writes it,
 // so that any Temporal client can start one.
@@ -46,6 +50,18 @@ type Carry struct {
 	Remote string       `json:"remote,omitempty"`
 	// Failed are compensations that failed, with what to do by hand.
 	Failed []string `json:"failed,omitempty"`
+	// Gates and External are what policy says of gates, and which roles are
+	// driven from outside.
+	Gates    Gates    `json:"gates,omitzero"`
+	External []string `json:"external,omitempty"`
+	// Waiting is the wait of the step that is due, Inbox what came for it.
+	Waiting *Wait      `json:"waiting,omitempty"`
+	Inbox   []Decision `json:"inbox,omitempty"`
+	// Reports are the answers that came for the turn that is due, by role.
+	Reports map[string]json.RawMessage `json:"reports,omitempty"`
+	// Applied are the ids of the last messages that were taken.
+	Applied []string `json:"applied,omitempty"`
+	Ignored Ignored  `json:"ignored,omitzero"`
 	// Recent are the last few steps, for people; Steps is how many there were.
 	Recent []Done `json:"recent,omitempty"`
 	Steps  int    `json:"steps"`
@@ -80,11 +96,94 @@ type Done struct {
 	N int `json:"n"`
 }
 
+// WaitFor names a wait.
+type WaitFor string
+
+// The waits.
+const (
+	WaitApproval WaitFor = "approval"
+	WaitReport   WaitFor = "report"
+)
+
 // Wait is a named wait.
 type Wait struct {
-	For   string `json:"for"`
-	Until int64  `json:"until,omitempty"` // Unix milliseconds; 0 is without a deadline
-	Ends  string `json:"ends"`            // what ends it, as a command
+	For WaitFor `json:"for"`
+	// Subject is what an approval has to name: the hash of the plan, or the
+	// commit that is to be published or merged.
+	Subject string `json:"subject,omitempty"`
+	// Role says whose report is waited for.
+	Role string `json:"role,omitempty"`
+	// Since and Until are Unix milliseconds; without a deadline Until is 0.
+	Since int64 `json:"since"`
+	Until int64 `json:"until,omitempty"`
+	// Asked counts how often it was asked, Reminded how often reminded.
+	Asked    int `json:"asked,omitempty"`
+	Reminded int `json:"reminded,omitempty"`
+}
+
+// Verdict is a person's answer at a gate. The empty one is none.
+type Verdict string
+
+// The verdicts.
+const (
+	Approved Verdict = "approved"
+	Refused  Verdict = "rejected"
+)
+
+// Decision answers a gate.
+type Decision struct {
+	Verdict Verdict `json:"verdict"`
+	// Subject is the hash that was looked at.
+	Subject string `json:"subject"`
+	// By is who decides.
+	By   string `json:"by"`
+	Note string `json:"note,omitempty"`
+}
+
+// Reported is the answer of a role that is driven from outside.
+type Reported struct {
+	Step machine.Step `json:"step"`
+	// Task and Attempt count from 1; 0 is the one that is due.
+	Task    int `json:"task,omitempty"`
+	Attempt int `json:"attempt,omitempty"`
+	// Role tells judges apart; empty is the one that is waited for.
+	Role string `json:"role,omitempty"`
+	// Answer is the role's answer, as its schema has it.
+	Answer json.RawMessage `json:"answer"`
+	By     string          `json:"by,omitempty"`
+}
+
+// Taken answers a message that was accepted.
+type Taken struct {
+	Slice string       `json:"slice"`
+	Turn  machine.Turn `json:"turn"`
+	// Said is one line for a person.
+	Said string `json:"said"`
+}
+
+// Ignored is what came of messages that could not be taken: a signal has no answer.
+type Ignored struct {
+	Count int    `json:"count"`
+	Last  string `json:"last"`
+}
+
+// Next answers the query `next`: what is due, and what whoever does it needs.
+type Next struct {
+	Turn    machine.Turn `json:"turn"`
+	Waiting *Wait        `json:"waiting,omitempty"`
+	// Folder is where an implementer works.
+	Folder    string        `json:"folder,omitempty"`
+	Title     string        `json:"title"`
+	Task      *Task         `json:"task,omitempty"`
+	Tasks     []Task        `json:"tasks,omitempty"`
+	Base      string        `json:"base,omitempty"`
+	Good      string        `json:"good,omitempty"`
+	Candidate string        `json:"candidate,omitempty"`
+	Whole     string        `json:"whole,omitempty"`
+	Checks    []CheckResult `json:"checks,omitempty"`
+	Feedback  Feedback      `json:"feedback,omitzero"`
+	Repo      string        `json:"repo"`
+	Key       string        `json:"key"`
 }
 
 // Status answers the query `status`.
@@ -98,6 +197,7 @@ type Status struct {
 	Due     *machine.Turn `json:"due,omitempty"`
 	Since   int64         `json:"since"` // Unix milliseconds: when the step began
 	Waiting *Wait         `json:"waiting,omitempty"`
+	Ignored Ignored       `json:"ignored,omitzero"`
 	Tasks   []TaskStatus  `json:"tasks"`
 	Recent  []Done        `json:"recent,omitempty"`
 	Host    string        `json:"host,omitempty"`

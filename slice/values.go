@@ -15,6 +15,8 @@ const (
 	DefaultCallTimeout  = Duration(30 * time.Minute)
 	DefaultCallUSD      = USD(1_000_000)
 	DefaultSliceUSD     = USD(20_000_000)
+	DefaultRemind       = Duration(24 * time.Hour)
+	DefaultExpire       = Duration(7 * 24 * time.Hour)
 )
 
 // Duration is a time.Duration, written as Go writes it ("10m", "1h30m").

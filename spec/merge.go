@@ -165,6 +165,8 @@ func (d *document) tighten(repo, own slice.Policy) slice.Policy {
 	p.Gates.Plan = repo.Gates.Plan || own.Gates.Plan
 	p.Gates.Publish = repo.Gates.Publish || own.Gates.Publish
 	p.Gates.Merge = repo.Gates.Merge || own.Gates.Merge
+	d.lower("policy.gates.remind", &p.Gates.Remind, own.Gates.Remind, slice.DefaultRemind)
+	d.lower("policy.gates.expire", &p.Gates.Expire, own.Gates.Expire, slice.DefaultExpire)
 	to := machine.Target(p.Deliver.To)
 	rank(d, "policy.deliver.to", &to, machine.Target(own.Deliver.To), machine.ToBranch, machine.ToBranch, machine.ToPublish, machine.ToPropose, machine.ToMerge)
 	p.Deliver.To = string(to)

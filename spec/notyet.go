@@ -25,9 +25,7 @@ var notYet = []struct {
 	{policy("agents.skeptics", func(p slice.Policy) bool { return p.Agents.Skeptics != nil }), "this version asks no skeptics", "nothing here"},
 	{policy("agents.reconciler", func(p slice.Policy) bool { return p.Agents.Reconciler != nil }), "this version resolves no conflicts by an agent", "nothing here"},
 	{fallbacks, "this version hands no role over to another agent", "nothing here"},
-	{policy("gates.plan", func(p slice.Policy) bool { return p.Gates.Plan }), "this version has no gates yet", "false"},
-	{policy("gates.publish", func(p slice.Policy) bool { return p.Gates.Publish }), "this version has no gates yet", "false"},
-	{policy("gates.merge", func(p slice.Policy) bool { return p.Gates.Merge }), "this version has no gates yet", "false"},
+	{policy("gates.merge", func(p slice.Policy) bool { return p.Gates.Merge }), "this version does not merge", "false"},
 	{policy("deliver.to", func(p slice.Policy) bool {
 		return p.Deliver.To == string(machine.ToPropose) || p.Deliver.To == string(machine.ToMerge)
 	}), "this version delivers to a branch or publishes one", "branch or publish"},

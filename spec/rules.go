@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -102,6 +103,8 @@ func (d *document) policy(at string, p slice.Policy, part bool) {
 		d.repo(join(at, "deliver.remote"), r)
 	}
 	d.duration(join(at, "quota.max_wait"), p.Quota.MaxWait, maxWait)
+	d.duration(join(at, "gates.remind"), p.Gates.Remind, maxWait)
+	d.duration(join(at, "gates.expire"), p.Gates.Expire, maxWait)
 	for i, name := range p.Env {
 		if !envName.MatchString(name) {
 			d.bad(join(at, fmt.Sprintf("env[%d]", i)), fmt.Sprintf("%.60q is no name of an environment variable", name), "a name such as HTTPS_PROXY, without a value", "")
@@ -178,14 +181,16 @@ func (d *document) agent(at string, a slice.Agent, part bool) {
 	switch {
 	case a.Use == "" && part && a.Run == nil:
 	case a.Use == "":
-		d.bad(at+".use", "it names no adapter", string(slice.AdapterCommand), "")
-	case a.Use != slice.AdapterCommand:
+		d.bad(at+".use", "it names no adapter", or(adapters), "")
+	case !slices.Contains(adapters, string(a.Use)):
 		hint := ""
 		if meant := Suggest(string(a.Use), adapters); meant != "" {
 			hint = fmt.Sprintf("did you mean %q?", meant)
 		}
 		d.bad(at+".use", fmt.Sprintf("unknown adapter %.60q", a.Use), "one that this version has: "+or(adapters), hint)
-	case len(a.Run) == 0:
+	case a.Use == slice.AdapterExternal && len(a.Run) > 0:
+		d.bad(at+".run", "it has a command, but the adapter external waits for a report", "no run, or use: command", "")
+	case a.Use == slice.AdapterCommand && len(a.Run) == 0:
 		d.bad(at+".run", "it has no command", `the program of the adapter "command" with its arguments`, "")
 	}
 	if len(a.Run) > 0 {
@@ -202,7 +207,7 @@ func (d *document) agent(at string, a slice.Agent, part bool) {
 	}
 }
 
-var adapters = []string{string(slice.AdapterCommand)}
+var adapters = []string{string(slice.AdapterCommand), string(slice.AdapterExternal)}
 
 func (d *document) commands(at string, list []slice.Command, measures bool) {
 	if len(list) > maxCommands {

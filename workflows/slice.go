@@ -37,8 +37,13 @@ type run struct {
 	spec  slice.Spec
 	since time.Time
 	steps int // in this Temporal run
-	// told is what the attributes say.
-	told machine.State
+	// told is what the attributes say, toldWaiting what they say of a wait.
+	told        machine.State
+	toldWaiting string
+	// decisions and reports are the signals that have not been looked at; due
+	// are the roles whose report the step waits for.
+	decisions, reports workflow.ReceiveChannel
+	due                []string
 	// result is set once the slice has ended.
 	result *slice.Result
 }
@@ -68,7 +73,7 @@ func (r *run) listen(ctx workflow.Context) error {
 		handler           any
 	}{
 		{slice.QueryStatus, "where the slice is, what it waits for and what it has cost", func() (slice.Status, error) { return r.status(), nil }},
-		{slice.QueryNext, "the step that is due", func() (machine.Turn, error) { return r.next() }},
+		{slice.QueryNext, "the step that is due", func() (slice.Next, error) { return r.next() }},
 		{slice.QueryLedger, "the end of the record as the workflow knows it", func() (slice.Tail, error) { return r.Ledger, nil }},
 	}
 	for _, h := range handlers {
@@ -77,7 +82,7 @@ func (r *run) listen(ctx workflow.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.listenToMessages(ctx)
 }
 
 func (r *run) run(ctx workflow.Context) (slice.Result, error) {
@@ -96,7 +101,8 @@ func (r *run) run(ctx workflow.Context) (slice.Result, error) {
 // border reports whether the run goes on as a new Temporal run: between two
 // steps, and never before the host is known.
 func (r *run) border(ctx workflow.Context) bool {
-	if r.State.Step == machine.Prepare || r.steps == 0 {
+	r.drain()
+	if r.State.Step == machine.Prepare || r.steps == 0 || !workflow.AllHandlersFinished(ctx) {
 		return false
 	}
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() || r.Host.StepsPerRun > 0 && r.steps >= r.Host.StepsPerRun

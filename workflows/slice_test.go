@@ -300,8 +300,9 @@ func TestQueriesAtEveryStep(t *testing.T) {
 				require.ErrorContains(t, err, "slice queries has ended as delivered: no step is due")
 				return
 			}
-			var due machine.Turn
-			ask(t, env, slice.QueryNext, &due)
+			var next slice.Next
+			ask(t, env, slice.QueryNext, &next)
+			due := next.Turn
 			require.Equal(t, in.Turn, due)
 			require.Equal(t, &due, status.Due)
 			require.Equal(t, info.ActivityType.Name, string(due.Step))

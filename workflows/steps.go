@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"encoding/json"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -14,18 +16,21 @@ import (
 // steps says how each step is taken: which activity, with what, and what of
 // its result the slice keeps.
 var steps = map[machine.Step]func(*run, workflow.Context, slice.Header) (slice.Ended, error){
-	machine.Prepare:    (*run).prepare,
-	machine.Baseline:   (*run).baseline,
-	machine.Implement:  (*run).implement,
-	machine.Check:      (*run).check,
-	machine.Judge:      (*run).judge,
-	machine.Advise:     (*run).advise,
-	machine.Commit:     (*run).commit,
-	machine.Reconcile:  (*run).reconcile,
-	machine.Verify:     (*run).verify,
-	machine.JudgeSlice: (*run).judgeSlice,
-	machine.E2E:        (*run).e2e,
-	machine.Publish:    (*run).publishBranch,
+	machine.Prepare:     (*run).prepare,
+	machine.Baseline:    (*run).baseline,
+	machine.PlanGate:    (*run).gate,
+	machine.Implement:   (*run).implement,
+	machine.Check:       (*run).check,
+	machine.Judge:       (*run).judge,
+	machine.Advise:      (*run).advise,
+	machine.Commit:      (*run).commit,
+	machine.Reconcile:   (*run).reconcile,
+	machine.Verify:      (*run).verify,
+	machine.JudgeSlice:  (*run).judgeSlice,
+	machine.E2E:         (*run).e2e,
+	machine.PublishGate: (*run).gate,
+	machine.Publish:     (*run).publishBranch,
+	machine.MergeGate:   (*run).gate,
 }
 
 // claim finds a host for the slice and looks at its record there. It has no
@@ -59,6 +64,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 	r.Base, r.Good, r.Plan = out.Base, out.Base, out.Plan
 	r.Workspace, r.Branch = out.Workspace, out.Branch
 	r.State.Rules = out.Rules
+	r.Gates, r.External = out.Gates, out.External
 	return out.Ended, nil
 }
 
@@ -76,6 +82,11 @@ func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 	if !in.Restore {
 		in.Session = r.Session
 	}
+	reports, err := r.implementOutside(ctx, h)
+	if err != nil {
+		return slice.Ended{}, err
+	}
+	in.Report = reports[slice.RoleImplementer]
 	out, err := execute(ctx, slice.ActImplement, in)
 	if err != nil {
 		return out.Ended, err
@@ -90,6 +101,22 @@ func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 	return out.Ended, nil
 }
 
+// implementOutside lets an implementer from outside work in the tree that the
+// step begins from.
+func (r *run) implementOutside(ctx workflow.Context, h slice.Header) (map[string]json.RawMessage, error) {
+	if !slices.Contains(r.External, slice.RoleImplementer) {
+		return nil, nil
+	}
+	if r.State.Restore {
+		ack, err := execute(ctx, slice.ActRestore, slice.RestoreIn{Header: h})
+		if err != nil {
+			return nil, err
+		}
+		ledger.Written(&r.Ledger, ack.Written)
+	}
+	return r.outside(ctx, slice.RoleImplementer)
+}
+
 func (r *run) check(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	out, err := execute(ctx, slice.ActCheck, slice.MeasureIn{Header: h, Tree: r.Candidate, ExpectedRed: r.spec.ExpectedRed})
 	if err == nil {
@@ -102,8 +129,12 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	if r.Vetoed != "" && r.Candidate == r.Vetoed {
 		return slice.Ended{Outcome: machine.Failed, Why: "nothing was changed since the veto, so it stands"}, nil
 	}
+	reports, err := r.outside(ctx, r.externalJudges()...)
+	if err != nil {
+		return slice.Ended{}, err
+	}
 	out, err := execute(ctx, slice.ActJudge, slice.JudgeIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks)})
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks), Reports: reports})
 	if err != nil {
 		return out.Ended, err
 	}
@@ -118,9 +149,23 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	return out.Ended, nil
 }
 
+// externalJudges are the judges that are driven from outside.
+func (r *run) externalJudges() (names []string) {
+	for _, role := range r.External {
+		if role != slice.RoleImplementer && role != slice.RoleAdvisor {
+			names = append(names, role)
+		}
+	}
+	return names
+}
+
 func (r *run) advise(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	reports, err := r.outside(ctx, slice.RoleAdvisor)
+	if err != nil {
+		return slice.Ended{}, err
+	}
 	out, err := execute(ctx, slice.ActAdvise, slice.AdviseIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: r.Findings})
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: r.Findings, Report: reports[slice.RoleAdvisor]})
 	if err == nil && out.Outcome == machine.Done {
 		r.Advice = append(r.Advice, out.Advice)
 	}
@@ -164,8 +209,12 @@ func (r *run) measureWhole(ctx workflow.Context, h slice.Header, a slice.Activit
 }
 
 func (r *run) judgeSlice(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
+	reports, err := r.outside(ctx, r.externalJudges()...)
+	if err != nil {
+		return slice.Ended{}, err
+	}
 	out, err := execute(ctx, slice.ActJudgeSlice, slice.JudgeSliceIn{
-		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks)})
+		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks), Reports: reports})
 	if err == nil {
 		r.Findings = out.Findings
 	}

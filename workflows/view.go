@@ -27,10 +27,10 @@ func (r *run) publish(ctx workflow.Context) error {
 	workflow.SetCurrentDetails(ctx, r.page())
 	s := r.State
 	first := r.told.Step == ""
-	if !first && s.Task == r.told.Task && s.Ended() == r.told.Ended() {
+	waiting := r.waitingFor()
+	if !first && s.Task == r.told.Task && s.Ended() == r.told.Ended() && waiting == r.toldWaiting {
 		return nil
 	}
-	r.told = s
 	updates := []temporal.SearchAttributeUpdate{
 		attrStep.ValueSet(string(s.Step)),
 		attrTask.ValueSet(r.taskID()),
@@ -39,9 +39,16 @@ func (r *run) publish(ctx workflow.Context) error {
 	if first {
 		updates = append(updates, attrRepo.ValueSet(r.spec.Repo), attrNeedsHuman.ValueSet(false))
 	}
-	if s.Ended() {
-		updates = append(updates, attrEnding.ValueSet(string(s.Ending)), attrNeedsHuman.ValueSet(false), attrWaitingFor.ValueUnset())
+	switch {
+	case waiting != "":
+		updates = append(updates, attrWaitingFor.ValueSet(waiting), attrNeedsHuman.ValueSet(true))
+	case waiting != r.toldWaiting || s.Ended():
+		updates = append(updates, attrWaitingFor.ValueUnset(), attrNeedsHuman.ValueSet(false))
 	}
+	if s.Ended() {
+		updates = append(updates, attrEnding.ValueSet(string(s.Ending)))
+	}
+	r.told, r.toldWaiting = s, waiting
 	return workflow.UpsertTypedSearchAttributes(ctx, updates...)
 }
 
@@ -52,12 +59,28 @@ func (r *run) taskID() string {
 	return ""
 }
 
-func (r *run) next() (machine.Turn, error) {
+// waitingFor names the wait, as the attribute has it.
+func (r *run) waitingFor() string {
+	if r.Waiting == nil {
+		return ""
+	}
+	return string(r.Waiting.For)
+}
+
+func (r *run) next() (slice.Next, error) {
 	turn, ok := machine.Due(r.State)
 	if !ok {
-		return turn, fmt.Errorf("slice %s has ended as %s: no step is due", r.id, r.State.Ending)
+		return slice.Next{}, fmt.Errorf("slice %s has ended as %s: no step is due", r.id, r.State.Ending)
 	}
-	return turn, nil
+	n := slice.Next{
+		Turn: turn, Waiting: r.Waiting, Folder: r.Workspace, Title: r.spec.Title, Repo: r.spec.Repo, Key: r.Key,
+		Base: r.Base, Good: r.Good, Candidate: r.Candidate, Whole: r.Whole, Tasks: r.spec.Tasks, Checks: r.Checks,
+		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded},
+	}
+	if turn.Task > 0 {
+		n.Task = &r.spec.Tasks[turn.Task-1]
+	}
+	return n, nil
 }
 
 func (r *run) status() slice.Status {
@@ -65,6 +88,7 @@ func (r *run) status() slice.Status {
 		Slice: r.id, Title: r.spec.Title, Repo: r.spec.Repo, Base: r.Base, Run: r.Run, State: r.State,
 		Since: r.since.UnixMilli(), Tasks: r.Tasks, Recent: r.Recent, Host: r.Host.ID, Folder: r.Workspace, Result: r.result,
 	}
+	s.Waiting, s.Ignored = r.Waiting, r.Ignored
 	if turn, ok := machine.Due(r.State); ok {
 		s.Due = &turn
 	}

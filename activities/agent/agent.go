@@ -106,6 +106,8 @@ type Call struct {
 	Env []string
 	// Marker is that of process.Command.
 	Marker string
+	// Report is the answer of a role that is driven from outside.
+	Report json.RawMessage
 	// OnProgress, if not nil, is told every second how far the call is.
 	OnProgress func(string)
 }
@@ -142,10 +144,13 @@ type Adapter interface {
 
 // New returns the adapter of that name.
 func New(use slice.Adapter, store *evidence.Store) (Adapter, error) {
-	if use == slice.AdapterCommand {
+	switch use {
+	case slice.AdapterCommand:
 		return &Command{Evidence: store}, nil
+	case slice.AdapterExternal:
+		return &External{Evidence: store}, nil
 	}
-	return nil, fmt.Errorf("there is no adapter %q: expected use: %s", use, slice.AdapterCommand)
+	return nil, fmt.Errorf("there is no adapter %q: expected use: %s or %s", use, slice.AdapterCommand, slice.AdapterExternal)
 }
 
 // Reservation is what one call of the agent may cost, in millionths of a US

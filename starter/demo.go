@@ -92,15 +92,28 @@ func (a *app) lookAround(dir, id, ui string, keep bool) {
 	f := fields{w: a.stderr, term: a.err}
 	a.say("\nlook at it:")
 	f.add("commits", fmt.Sprintf("git -C %s log --format='%%h %%s%%n%%w(0,9,9)%%(trailers)' main..%s", slice.Argv{filepath.Join(dir, "remote.git")}, slice.Branch(id)))
-	f.add("record", fmt.Sprintf("interlock ledger %s --home %s", id, home))
-	f.add("verify", fmt.Sprintf("interlock ledger %s --verify --home %s", id, home))
+	f.add("record", fmt.Sprintf("%s ledger %s --home %s", program(), id, home))
+	f.add("verify", fmt.Sprintf("%s ledger %s --verify --home %s", program(), id, home))
 	f.add("agents", slice.Argv{filepath.Join(dir, "agents", "implementer.sh")}.String())
 	if keep {
 		f.add("Web UI", ui+"   (until you press Ctrl-C)")
 	} else {
-		f.add("Web UI", fmt.Sprintf("interlock server --home %s, then %s", home, ui))
+		f.add("Web UI", fmt.Sprintf("%s server --home %s, then %s", program(), home, ui))
 	}
 	f.add("remove", "rm -rf "+slice.Argv{dir}.String())
+}
+
+// program is how this program is called again: by its name, if the shell
+// finds it.
+func program() string {
+	if _, err := exec.LookPath("interlock"); err == nil {
+		return "interlock"
+	}
+	path, err := os.Executable()
+	if err != nil || strings.Contains(path, string(filepath.Separator)+"go-build") {
+		return "go run ./starter" // it was not installed
+	}
+	return slice.Argv{path}.String()
 }
 
 // demoFolder makes the demo's folder. One that holds something already is

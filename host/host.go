@@ -58,7 +58,8 @@ type Options struct {
 	Agents                     int
 	// StepsPerRun continues slices as new after so many steps; 0 leaves it to the server.
 	StepsPerRun int
-	// Interceptors watch both workers, outermost first.
+	// Interceptors watch both workers, outermost first. In an activity all of
+	// them are within the keeping of its task token.
 	Interceptors []interceptor.WorkerInterceptor
 }
 
@@ -104,7 +105,7 @@ func serve(ctx context.Context, o Options, how int) error {
 	} else if n > 0 {
 		o.Log.Warn("ended processes that an earlier worker left", "count", n)
 	}
-	tokens := &tokens{dir: filepath.Join(o.Home, "tokens")}
+	tokens := &tokens{dir: filepath.Join(o.Home, "tokens"), namespace: o.Namespace}
 	if err := tokens.fail(ctx, o.Client, o.Log); err != nil {
 		return err
 	}
@@ -140,7 +141,9 @@ func work(ctx context.Context, o Options, id string, tokens *tokens) error {
 		MaxConcurrentActivityTaskPollers: pollers,
 		MaxConcurrentWorkflowTaskPollers: pollers,
 		OnFatalError:                     func(err error) { cancel(fmt.Errorf("the worker stopped: %w", err)) },
-		Interceptors:                     append(append([]interceptor.WorkerInterceptor(nil), o.Interceptors...), tokens),
+		StickyScheduleToStartTimeout:     stickyTimeout,
+		// Tokens first: what happens before a token is kept is found out only by a timeout.
+		Interceptors: append([]interceptor.WorkerInterceptor{tokens}, o.Interceptors...),
 	}
 	shared := worker.New(o.Client, slice.Queue, options)
 	options.DisableWorkflowWorker = true
@@ -178,6 +181,9 @@ func work(ctx context.Context, o Options, id string, tokens *tokens) error {
 const (
 	// stopTimeout is what activities have to end their programs.
 	stopTimeout = 10 * time.Second
+	// stickyTimeout is how long a workflow task is kept for the worker that has
+	// the workflow in its cache: that long it waits for one that was killed.
+	stickyTimeout = 2 * time.Second
 	// pollers beyond the SDK's default keep a sparse queue from waiting for
 	// the partition that no poller looks at.
 	pollers = 8

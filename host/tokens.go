@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
@@ -27,7 +29,8 @@ import (
 // giving back an activity that is over does nothing.
 type tokens struct {
 	interceptor.WorkerInterceptorBase
-	dir string
+	dir       string
+	namespace string
 }
 
 type token struct {
@@ -108,10 +111,23 @@ func (t *tokens) fail(ctx context.Context, c client.Client, log *slog.Logger) er
 			} else if !errors.As(err, &gone) {
 				log.Warn("an activity could not be given back: it goes on after its heartbeat timeout", "slice", tok.Workflow, "activity", tok.Activity, "error", err)
 			}
+			if err := t.unstick(ctx, c, tok.Workflow); err != nil && !errors.As(err, &gone) {
+				log.Warn("the server may look for the earlier worker once more, which takes some seconds", "slice", tok.Workflow, "error", err)
+			}
 		}
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("the tokens of an earlier worker: %w", err)
 		}
 	}
 	return nil
+}
+
+// unstick tells the server that the worker which has the workflow in its cache
+// is gone, so that the next workflow task is not kept for it.
+func (t *tokens) unstick(ctx context.Context, c client.Client, workflow string) error {
+	_, err := c.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
+		Namespace: t.namespace,
+		Execution: &common.WorkflowExecution{WorkflowId: workflow},
+	})
+	return err
 }

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"interlock/activities/evidence"
+	"interlock/activities/workspace"
 	"interlock/slice"
 )
 
@@ -78,8 +79,17 @@ func register[In, Out any](r worker.ActivityRegistry, name slice.Activity[In, Ou
 			return out, temporal.NewApplicationErrorWithOptions("the worker was stopped", "WorkerStopped",
 				temporal.ApplicationErrorOptions{NextRetryDelay: 50 * time.Millisecond, Category: temporal.ApplicationErrorCategoryBenign})
 		}
-		return out, err
+		return out, final(err)
 	}, activity.RegisterOptions{Name: string(name)})
+}
+
+// final keeps what no repetition cures from being repeated.
+func final(err error) error {
+	kind := workspace.KindOf(err)
+	if kind == "" || kind.Retryable() {
+		return err
+	}
+	return temporal.NewNonRetryableApplicationError(err.Error(), string(kind), err)
 }
 
 var errStopping = errors.New("the worker is being stopped")

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,12 @@ func (a *Command) Call(ctx context.Context, c Call) (Answer, error) {
 	}
 	if runErr == nil && ran.Cancelled {
 		runErr = context.Cause(ctx)
+	}
+	var lost *process.LostError
+	if errors.As(runErr, &lost) && ran.Started && ctx.Err() == nil {
+		// To try again would let a program that does so run for ever.
+		end(Discarded, "the process that watches over it was killed, by itself or by the system%s", lastWords(stderr))
+		return answer, nil
 	}
 	if runErr != nil {
 		end(Unanswered, "%v", runErr)

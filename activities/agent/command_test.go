@@ -139,6 +139,7 @@ func TestCallClasses(t *testing.T) {
 		{"failed, cheaper than reserved", `echo '{"status":"done","cost_usd":0.1}'; exit 3`, Discarded, reservation, false, "exit status 3"},
 		{"failed, dearer than reserved", `echo '{"status":"done","cost_usd":9}'; exit 3`, Discarded, 9_000_000, false, "exit status 3"},
 		{"killed", "kill -KILL $$", Discarded, reservation, false, "killed by SIGKILL"},
+		{"killed with what watches over it", "kill -KILL $PPID; exec sleep 600", Discarded, reservation, false, "the process that watches over it was killed"},
 		{"not there", "no-such-agent --json", Fatal, reservation, false, "install it on the worker's host"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -147,7 +148,9 @@ func (r *Runner) run(ctx context.Context, q Request, i int, c slice.Command) (Re
 	if err == nil && ran.Cancelled {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
+	var lost *process.LostError
+	orphaned := errors.As(err, &lost) && ran.Started && ctx.Err() == nil
+	if err != nil && !orphaned {
 		return Result{}, fmt.Errorf("%s %s: %w", q.Step, name, err)
 	}
 	output := mask.Output(ran.Stdout).Bytes()
@@ -159,6 +162,9 @@ func (r *Runner) run(ctx context.Context, q Request, i int, c slice.Command) (Re
 	res := Result{CheckResult: slice.CheckResult{Log: log, Millis: time.Since(began).Milliseconds()}}
 	res.Name = name
 	res.Outcome, res.Why, res.Killed = ended(c, ran)
+	if orphaned {
+		res.Outcome, res.Why, res.Killed = machine.Unmeasured, "killed: the process that watches over it was killed, by itself or by the system", true
+	}
 	res.Summary = summary(output)
 	if c.Reads == slice.ReadsGo {
 		_ = stream.Close()

@@ -73,6 +73,7 @@ func TestMeasureExit(t *testing.T) {
 		{"not executable in a shell", sh("./plain.sh"), machine.Unmeasured, false, "could not start: exit status 126"},
 		{"killed", sh("kill -KILL $$"), machine.Unmeasured, true, "killed by SIGKILL"},
 		{"killed in a shell", sh("sh -c 'kill -SEGV $$'; exit $?"), machine.Unmeasured, true, "killed by SIGSEGV"},
+		{"killed with what watches over it", sh("kill -KILL $PPID; exec sleep 600"), machine.Unmeasured, true, "the process that watches over it was killed"},
 		{"out of time", slice.Command{Run: slice.Shell("exec tail -f /dev/null"), Timeout: slice.Duration(50 * time.Millisecond)}, machine.Unmeasured, true, "timed out after 50ms"},
 		{"a status above the signals", sh("exit 255"), machine.Failed, false, "exit status 255"},
 	} {

@@ -151,6 +151,22 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
+// LostError says that the shim was killed while it watched a program, or no
+// longer answered. What it left was killed. If the program had started
+// ([Result.Started]), it may have done that itself.
+type LostError struct {
+	Path string
+	// Left is the number of processes that were killed.
+	Left int
+	Err  error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("process: the shim of %q was lost (%v); the %d processes that it left were killed", e.Path, e.Err, e.Left)
+}
+
+func (e *LostError) Unwrap() error { return e.Err }
+
 const (
 	codeNotExecutable = 126
 	codeNotFound      = 127
@@ -158,8 +174,8 @@ const (
 
 // Run starts the program and returns when it and everything that it started
 // are gone. An error means that the infrastructure failed: the command cannot
-// be, the shim could not be made or was killed, or a process could not be
-// killed. It is never returned for the way in which the program ended.
+// be, the shim could not be made or was killed (a *LostError), or a process
+// could not be killed. It is never returned for the way in which the program ended.
 func Run(ctx context.Context, c Command) (Result, error) {
 	if !mainCalled.Load() {
 		return Result{}, errors.New("process: Run needs process.Main to be called first in main or TestMain: this program cannot be started as its own shim")
@@ -517,7 +533,7 @@ func (r *running) finish(res Result, refused *report, done bool) (Result, error)
 	case sweepErr != nil:
 		return res, fmt.Errorf("process: the shim of %q was lost (%w) and what it left cannot be ended: %w", r.path, orGone(waitErr), sweepErr)
 	case !done:
-		return res, fmt.Errorf("process: the shim of %q was lost (%w); the %d processes that it left were killed", r.path, orGone(waitErr), left)
+		return res, &LostError{r.path, left, orGone(waitErr)}
 	case refused != nil:
 		return r.refusal(res, refused.Refused)
 	}

@@ -537,8 +537,10 @@ func TestRunReportsALostShim(t *testing.T) {
 	})
 	t.Run("by the program", func(t *testing.T) {
 		c := sh(t, "kill -9 $PPID; sleep 1000")
-		_, err := process.Run(t.Context(), c)
-		require.ErrorContains(t, err, "was lost")
+		res, err := process.Run(t.Context(), c)
+		var lost *process.LostError
+		require.ErrorAs(t, err, &lost)
+		require.True(t, res.Started)
 	})
 	t.Run("asked to end by somebody else", func(t *testing.T) {
 		c := sh(t, "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; exit 5")

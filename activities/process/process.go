@@ -469,7 +469,8 @@ func (r *running) wait(ctx context.Context) (Result, error) {
 				alive = false
 			case rep.Refused != nil:
 				refused, done = &rep, true
-			case rep.Started:
+				res.Started = false
+			case rep.Starts:
 				res.Started, started = true, time.Now()
 				if aborted {
 					break

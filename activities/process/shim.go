@@ -51,7 +51,7 @@ type start struct {
 
 // report goes from the shim to the worker; exactly one field is set.
 type report struct {
-	Started bool
+	Starts  bool // Refused may follow
 	Refused *refusal
 	Exit    *exit
 	Done    *done
@@ -131,6 +131,8 @@ func runShim() error {
 	if err := control.Decode(&first); err != nil || first.Start == nil {
 		return nil // the worker died first
 	}
+	// Before it is started: a program may kill its shim at once.
+	s.report(report{Starts: true})
 	pid, err := startProgram(first.Start)
 	for fd := stdinFD; fd <= stderrFD; fd++ {
 		_ = syscall.Close(fd)
@@ -142,7 +144,6 @@ func runShim() error {
 		return nil
 	}
 	s.child = pid
-	s.report(report{Started: true})
 
 	requests := make(chan request)
 	go func() {

@@ -357,13 +357,16 @@ func (d *definition) find(s State, e Event) (Rule, error) {
 func (d *definition) cross(s State, r Rule, cause Cause) (State, error) {
 	taken := s.Step
 	s = r.apply(s)
-	for r.End == "" && r.To != Same {
+	for passed := 0; r.End == "" && r.To != Same; passed++ {
 		s.Step = r.To
 		if !d.leavesOut(s) {
 			if s.Step == Implement {
 				s.Attempt++
 			}
 			return s, nil
+		}
+		if passed == len(steps) {
+			return s, &ImpossibleError{Step: taken, Cause: cause, Why: "the steps that are left out lead in a circle"}
 		}
 		var err error
 		if r, err = d.find(s, Event{Step: s.Step, Outcome: Done}); err != nil {

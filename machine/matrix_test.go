@@ -56,7 +56,7 @@ type dim struct {
 
 type point [15]int8
 
-func dims(step Step) []dim {
+func dims() []dim {
 	var ds []dim
 	for _, c := range counters {
 		ds = append(ds, dim{string(c), []string{"2 left", "1 left", "0 left", "over"}, func(s *State, i int) {
@@ -64,13 +64,6 @@ func dims(step Step) []dim {
 		}})
 	}
 	tasks := [][2]int{{1, 1}, {1, 2}, {2, 2}, {2, 3}, {3, 2}} // task in work, of
-	switch {
-	case step == PlanGate:
-	case has(taskSteps, step), step == Prepare, step == Baseline:
-		tasks = tasks[:4]
-	default:
-		tasks = tasks[4:]
-	}
 	names := make([]string, len(tasks))
 	for i, p := range tasks {
 		names[i] = fmt.Sprintf("%d of %d", p[0], p[1])
@@ -106,13 +99,11 @@ const taskDim = 8 // after the counters, before the policy
 // that matter.
 func bases(ds []dim) []point {
 	var list []point
-	for _, left := range []int{0, 2} {
-		for task := range ds[taskDim].values {
+	for _, left := range [][8]int8{{}, {1, 1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 2, 2, 2}, {6: 2}} {
+		for _, task := range []int{0, 1, 4} {
 			for _, policy := range [][]int8{{0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 3}, {0, 0, 0, 1, 0, 3}} {
 				var p point
-				for i := range counters {
-					p[i] = int8(left)
-				}
+				copy(p[:], left[:])
 				p[taskDim] = int8(task)
 				copy(p[taskDim+1:], policy)
 				list = append(list, p)
@@ -254,7 +245,7 @@ func (d *definition) difference(s, n State) string {
 // crossings are the lines of the matrix for one event, all positions folded
 // together that agree.
 func (d *definition) crossings(t require.TestingT, e Event) string {
-	ds := dims(e.Step)
+	ds := dims()
 	base := bases(ds)
 	first := base[0]
 	matters := make([]bool, len(ds))

@@ -24,8 +24,8 @@ const (
 	LastTask  Condition = "last task"     // the one in work is it
 	OpenTasks Condition = "open tasks"    // not all are committed
 	NoTasks   Condition = "no open tasks" // all are committed
-	Delivers  Condition = "e2e_unmeasured: deliver"
-	Blocks    Condition = "e2e_unmeasured: block"
+	Delivers  Condition = "e2e_unmeasured=deliver"
+	Blocks    Condition = "e2e_unmeasured=block"
 
 	PlanGateOff    Condition = "no plan gate"
 	PublishGateOff Condition = "no publish gate"
@@ -221,7 +221,7 @@ func (g Guard) holds(s State) bool {
 	case MoreTasks:
 		return s.Task+1 < s.Tasks
 	case LastTask:
-		return s.Task+1 >= s.Tasks
+		return s.Task+1 == s.Tasks
 	case OpenTasks:
 		return s.Task < s.Tasks
 	case NoTasks:

@@ -71,13 +71,18 @@ type terms struct {
 	Policy slice.Policy `json:"policy"`
 }
 
-// terms reads spec and policy from the store, where no agent can write: they
-// never travel through history.
+// terms reads spec and policy from the store: they never travel through
+// history, but their hash does, since an agent without a sandbox that looks for
+// the store can write to it.
 func (w *work) terms(ctx context.Context) (terms, error) {
 	var t terms
 	b, err := w.store.Blob(ctx, w.Slice, specBlob)
 	if err != nil {
 		return t, fmt.Errorf("read the policy of the slice: %w", err)
+	}
+	if found := ledger.Hash(string(b)); found != w.Plan {
+		return t, temporal.NewNonRetryableApplicationError(
+			fmt.Sprintf("the policy of the slice was changed: %s has hash %.10s, but prepare kept %.10s", slice.Ref(w.Slice, specBlob), found, w.Plan), slice.ErrMismatch, nil)
 	}
 	if err := json.Unmarshal(b, &t); err != nil {
 		return t, temporal.NewNonRetryableApplicationError(

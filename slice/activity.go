@@ -48,6 +48,8 @@ type Header struct {
 	// Base is the base commit, Good the last good commit.
 	Base string `json:"base,omitempty"`
 	Good string `json:"good,omitempty"`
+	// Plan is the hash of spec and policy as prepare kept them.
+	Plan string `json:"plan,omitempty"`
 	// Lines are the ledger lines not yet written, and At is when the step
 	// began, as the workflow saw it.
 	Lines []string `json:"lines,omitempty"`

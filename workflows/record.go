@@ -18,7 +18,7 @@ import (
 func (r *run) header(ctx workflow.Context, turn machine.Turn, op string) slice.Header {
 	return slice.Header{
 		Slice: r.id, Run: r.Run, Turn: turn, Op: op, Repo: r.spec.Repo, Key: r.Key,
-		Base: r.Base, Good: r.Good, Lines: r.Ledger.Pending, At: workflow.Now(ctx).UnixMilli(),
+		Base: r.Base, Good: r.Good, Plan: r.Plan, Lines: r.Ledger.Pending, At: workflow.Now(ctx).UnixMilli(),
 	}
 }
 

@@ -182,8 +182,12 @@ type Next struct {
 	Whole     string        `json:"whole,omitempty"`
 	Checks    []CheckResult `json:"checks,omitempty"`
 	Feedback  Feedback      `json:"feedback,omitzero"`
-	Repo      string        `json:"repo"`
-	Key       string        `json:"key"`
+	// Session is what the implementer called its conversation about the task.
+	Session string `json:"session,omitempty"`
+	// Open are corrections that were not made.
+	Open []Finding `json:"open,omitempty"`
+	Repo string    `json:"repo"`
+	Key  string    `json:"key"`
 }
 
 // Status answers the query `status`.

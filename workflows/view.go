@@ -76,6 +76,10 @@ func (r *run) next() (slice.Next, error) {
 		Turn: turn, Waiting: r.Waiting, Folder: r.Workspace, Title: r.spec.Title, Repo: r.spec.Repo, Key: r.Key,
 		Base: r.Base, Good: r.Good, Candidate: r.Candidate, Whole: r.Whole, Tasks: r.spec.Tasks, Checks: r.Checks,
 		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded},
+		Open:     r.Open,
+	}
+	if !r.State.Restore {
+		n.Session = r.Session
 	}
 	if turn.Task > 0 {
 		n.Task = &r.spec.Tasks[turn.Task-1]

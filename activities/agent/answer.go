@@ -133,6 +133,19 @@ func readAnswer(r Role, stdout []byte, mask *evidence.Masker) (said, error) {
 	return s, err
 }
 
+// Fits returns nil if doc is an answer that fits the schema of a role, or what
+// does not fit, with its place.
+func Fits(r Role, doc []byte) error {
+	if Schema(r) == nil {
+		return fmt.Errorf("there is no role %q", r)
+	}
+	s, err := readAnswer(r, doc, evidence.NewMasker())
+	if err != nil {
+		return err
+	}
+	return s.wrong
+}
+
 // dollars reads an amount exactly. What is less than a millionth is rounded
 // up, so that no sum of charges is below what was spent.
 func dollars(n json.Number) (slice.USD, bool) {

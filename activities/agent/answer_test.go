@@ -131,3 +131,9 @@ func FuzzReadAnswer(f *testing.F) {
 		}
 	})
 }
+
+func TestFits(t *testing.T) {
+	require.NoError(t, Fits(Judge, []byte(goodJudge)))
+	require.EqualError(t, Fits(Implementer, []byte(`{"status":"perhaps"}`)), "at /status: value must be one of 'done', 'failed'")
+	require.ErrorContains(t, Fits("priest", []byte(`{}`)), "priest")
+}

@@ -14,5 +14,7 @@
 //
 // Everything that changes something may be repeated: it looks first, uses names that follow from its input, and
 // moves refs only from a known value to another. One writer per folder: a file lock that the git processes
-// inherit, so that even after this program was killed nobody enters before they have ended.
+// inherit, so that even after this program was killed nobody enters before they have ended. Commits, refs and the
+// ledger are written through to the disk; the blobs of a candidate are left to the system, which can take them
+// again from the files.
 package workspace

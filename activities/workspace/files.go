@@ -129,7 +129,7 @@ func copyIndex(from, to string) error {
 	return os.Chtimes(to, written, written)
 }
 
-// removeAll removes a folder or file whatever its modes are, and follows no link.
+// RemoveAll removes a folder or file whatever its modes are, and follows no link.
 func RemoveAll(path string) error {
 	if err := os.RemoveAll(path); err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err

@@ -129,7 +129,8 @@ func TestHostileTrees(t *testing.T) {
 				require.ElementsMatch(t, row.changes, f.changes(c.Tree))
 				again := f.snapshot()
 				require.Equal(t, c.Tree, again.Tree)
-				require.Equal(t, c.Tree, must(f.store.Ref(f.ctx, "s1", "candidate")))
+				require.Equal(t, c.Tree, sh(t, f.store.Dir(), "git rev-parse refs/interlock/s1/candidate^{tree}"))
+				require.Equal(t, f.base, sh(t, f.store.Dir(), "git rev-parse refs/interlock/s1/candidate^"))
 				f.roundTrip(c.Tree)
 			}
 			require.Equal(t, row.state, c.GitState)

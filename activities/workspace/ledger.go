@@ -75,7 +75,7 @@ func (s *Store) AppendLedger(ctx context.Context, slice string, first int, lines
 			return l, nil
 		}
 		l.Lines = append(l.Lines, fresh...)
-		err = s.writeLedger(ctx, ref, l, when)
+		commit, err := s.writeLedger(ctx, ref, l, when)
 		// 1 is fast-import's refusal to leave a commit behind that the new one does not contain.
 		if git.ExitCode(err) == 1 && try < appendTries {
 			continue
@@ -83,27 +83,26 @@ func (s *Store) AppendLedger(ctx context.Context, slice string, first int, lines
 		if err != nil {
 			return Ledger{}, err
 		}
-		l.Commit, err = readRef(ctx, s.git, ref)
-		return l, err
+		l.Commit = commit
+		return l, nil
 	}
 }
 
 // writeLedger makes blob, tree, commit and the move of the ref in one process. What fast-import refuses if it
 // is no fast-forward is the compare-and-swap.
-func (s *Store) writeLedger(ctx context.Context, ref string, l Ledger, when time.Time) error {
+func (s *Store) writeLedger(ctx context.Context, ref string, l Ledger, when time.Time) (string, error) {
 	var content bytes.Buffer
 	for _, line := range l.Lines {
 		content.WriteString(line + "\n")
 	}
 	message := fmt.Sprintf("Ledger, %d lines\n", len(l.Lines))
 	var in bytes.Buffer
-	fmt.Fprintf(&in, "feature done\ncommit %s\ncommitter Interlock <interlock@localhost> %d +0000\ndata %d\n%s\n",
+	fmt.Fprintf(&in, "feature done\ncommit %s\nmark :1\ncommitter Interlock <interlock@localhost> %d +0000\ndata %d\n%s\n",
 		ref, when.Unix(), len(message), message)
 	if l.Commit != "" {
 		fmt.Fprintf(&in, "from %s\n", l.Commit)
 	}
-	fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\ndone\n", ledgerFile, content.Len(), content.Bytes())
-	_, err := s.git.Feed(ctx, in.Bytes(), append(durable[:len(durable):len(durable)],
-		"fast-import", "--quiet", "--done", "--date-format=raw")...)
-	return err
+	fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\nget-mark :1\ndone\n", ledgerFile, content.Len(), content.Bytes())
+	out, err := s.git.Feed(ctx, in.Bytes(), append(durable[:len(durable):len(durable)], fastImport...)...)
+	return strings.TrimSpace(string(out)), err
 }

@@ -223,6 +223,10 @@ const noObject = "0000000000000000000000000000000000000000"
 // durable makes git write through to the disk what must survive a loss of power.
 var durable = []string{"-c", "core.fsync=loose-object,pack,pack-metadata,reference", "-c", "core.fsyncMethod=fsync"}
 
+// fastImport never lets it keep a pack: a kept pack's lock file has a name that follows from its content, so that
+// of a killed import, or of another slice with equal files, would stop this one.
+var fastImport = []string{"-c", "fastimport.unpackLimit=2000000000", "fast-import", "--quiet", "--done", "--date-format=raw"}
+
 func moveRef(ctx context.Context, c git.Client, ref, new, old string) error {
 	for _, id := range []string{new, old} {
 		if id != "" {
@@ -385,6 +389,11 @@ func (s *Store) Blob(ctx context.Context, slice, name string) ([]byte, error) {
 // Reclaim gives disk space back. Objects that no ref names are kept for two hours, so that it is safe while
 // slices run.
 func (s *Store) Reclaim(ctx context.Context) error {
-	_, err := s.git.Output(ctx, "gc", "--quiet", "--prune=2.hours.ago")
-	return err
+	// Left by a fast-import that was killed.
+	reports, err := filepath.Glob(filepath.Join(s.dir, "fast_import_crash_*"))
+	for _, r := range reports {
+		err = errors.Join(err, os.Remove(r))
+	}
+	_, gcErr := s.git.Output(ctx, "gc", "--quiet", "--prune=2.hours.ago")
+	return errors.Join(err, gcErr)
 }

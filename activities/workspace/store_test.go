@@ -648,7 +648,7 @@ func TestView(t *testing.T) {
 func TestKilledGit(t *testing.T) {
 	f := setup(t, sourceScript)
 	dir := filepath.Dir(f.ws.Dir())
-	sh(t, dir, "touch index-"+f.base+".lock index.candidate.lock index.next.lock .new-1; printf garbage > index.candidate; printf x >> tree/plain.txt")
+	sh(t, dir, "touch index-"+f.base+".lock index.next.lock .new-1; printf garbage > index.next; printf x >> tree/plain.txt")
 	require.Equal(t, []string{"M plain.txt"}, f.changes(f.snapshot().Tree))
 	for _, spoil := range []string{"truncate -s 100 index-*", "rm index-*", "printf garbage > index-" + f.base, "truncate -s 0 index-*"} {
 		sh(t, dir, spoil)
@@ -773,7 +773,7 @@ func TestParallelSlices(t *testing.T) {
 				return
 			}
 			for i := range snapshots {
-				for j := range 20 {
+				for j := range 120 {
 					if err := os.WriteFile(fmt.Sprintf("%s/f%d", w.Dir(), j), fmt.Appendf(nil, "%d %d %d", n%2, i, j), 0o644); err != nil {
 						t.Error(err)
 					}
@@ -795,10 +795,11 @@ func TestParallelSlices(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, f.store.Reclaim(f.ctx))
+	require.Equal(t, "", sh(t, f.store.Dir(), "find objects/pack -name '*.keep'; ls | grep crash || true"))
 	sh(t, f.store.Dir(), "git gc -q --prune=now; git fsck --full --strict --no-dangling")
 	for n, tree := range trees {
-		require.Equal(t, tree, must(f.store.Ref(f.ctx, fmt.Sprint("p", n), "candidate")))
-		require.Len(t, must(f.store.Diff(f.ctx, f.base, tree)), 20)
+		require.Equal(t, tree, sh(t, f.store.Dir(), fmt.Sprintf("git rev-parse refs/interlock/p%d/candidate^{tree}", n)))
+		require.Len(t, must(f.store.Diff(f.ctx, f.base, tree)), 120)
 	}
 }
 

@@ -1,9 +1,12 @@
 package workspace
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -11,6 +14,8 @@ import (
 	"sort"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"interlock/activities/git"
 )
@@ -129,6 +134,10 @@ type listing struct {
 	folders    []string // all folders that are not ignored, parents first
 }
 
+// statusPath is where the path begins in a line of git status for a tracked file: "1 XY N... mH mI mW hH hI path".
+// X compares with HEAD, which the store has not, and says nothing.
+const statusPath = len("1 XY N... 000000 000000 000000 ") + 2*(len(noObject)+1)
+
 // scan compares the files with the index. It is git's listing plus a walk over the same folders, since git says
 // nothing of special files, of a .git below the root, and of what it could not read.
 func (c *checkout) scan(ctx context.Context, g git.Client) (*listing, error) {
@@ -137,20 +146,16 @@ func (c *checkout) scan(ctx context.Context, g git.Client) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{tracked: map[string]bool{}, ignored: map[string]bool{}}
-	for _, f := range git.Fields(out) {
+	fields := git.Fields(out)
+	l := &listing{tracked: make(map[string]bool, len(fields)), ignored: map[string]bool{}}
+	for _, f := range fields {
 		switch {
 		case strings.HasPrefix(f, "? "):
 			l.untracked = append(l.untracked, f[2:])
 		case strings.HasPrefix(f, "! "):
 			l.ignored[f[2:]] = true
-		case strings.HasPrefix(f, "1 "):
-			// 1 XY sub mH mI mW hH hI path; the store has no HEAD, so X says nothing.
-			parts := strings.SplitN(f, " ", 9)
-			if len(parts) != 9 || len(parts[1]) != 2 {
-				return nil, fmt.Errorf("git status answered %q", f)
-			}
-			name, y := parts[8], parts[1][1]
+		case strings.HasPrefix(f, "1 ") && len(f) > statusPath:
+			name, y := f[statusPath:], f[3]
 			l.tracked[name] = y == 'D'
 			if y != '.' {
 				l.changed = append(l.changed, name)
@@ -159,11 +164,10 @@ func (c *checkout) scan(ctx context.Context, g git.Client) (*listing, error) {
 			return nil, fmt.Errorf("git status answered %q", f)
 		}
 	}
-	root, err := os.OpenRoot(c.tree())
+	root, err := openFolder(unix.AT_FDCWD, c.tree())
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: c.tree(), Err: err}
 	}
-	defer root.Close()
 	known := make(map[string]bool, len(l.untracked))
 	for _, name := range l.untracked {
 		known[name] = true
@@ -171,28 +175,28 @@ func (c *checkout) scan(ctx context.Context, g git.Client) (*listing, error) {
 	return l, l.walk(ctx, root, "", known)
 }
 
+// openFolder opens a folder below another one, and never by way of a link.
+func openFolder(parent int, name string) (int, error) {
+	for {
+		fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
 // maxPath is what git can handle (PATH_MAX), less room for a lock file's name.
 const maxPath = 4000
 
-func (l *listing) walk(ctx context.Context, root *os.Root, dir string, known map[string]bool) error {
+// walk reads the folder at, a descriptor that it closes; dir is its path from the root, "" for the root itself.
+func (l *listing) walk(ctx context.Context, at int, dir string, known map[string]bool) error {
+	f := os.NewFile(uintptr(at), dir)
+	defer f.Close()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	at := dir
-	if at == "" {
-		at = "."
-	}
-	f, err := root.Open(at)
-	var entries []os.DirEntry
-	if err == nil {
-		entries, err = f.ReadDir(-1)
-		f.Close()
-	}
+	entries, err := f.ReadDir(-1)
 	if err != nil {
-		if dir != "" && errors.Is(err, fs.ErrPermission) {
-			l.unreadable = append(l.unreadable, dir)
-			return nil
-		}
 		return err
 	}
 	for _, e := range entries {
@@ -202,23 +206,39 @@ func (l *listing) walk(ctx context.Context, root *os.Root, dir string, known map
 		} else if name == ".git" {
 			continue
 		}
-		_, tracked := l.tracked[name]
+		if e.Type() == 0 {
+			if _, tracked := l.tracked[name]; tracked || known[name] {
+				continue
+			}
+		}
 		switch {
 		case e.Name() == ".git":
 			l.nested = append(l.nested, name)
-		case l.ignored[name] || l.ignored[name+"/"]:
+		case l.ignored[name] || e.IsDir() && l.ignored[name+"/"]:
 		case len(name) > maxPath:
 			l.tooLong = append(l.tooLong, name)
-		case known[name+"/"]:
+		case e.IsDir() && known[name+"/"]:
 			l.folders = append(l.folders, name)
 		case e.IsDir():
 			l.folders = append(l.folders, name)
-			if err := l.walk(ctx, root, name, known); err != nil {
-				return err
+			below, err := openFolder(at, e.Name())
+			if errors.Is(err, fs.ErrPermission) {
+				l.unreadable = append(l.unreadable, name)
+				continue
 			}
-		case e.Type() != 0 && e.Type() != fs.ModeSymlink:
+			if err == nil {
+				err = l.walk(ctx, below, name, known)
+			}
+			if err != nil {
+				return &fs.PathError{Op: "read", Path: name, Err: err}
+			}
+		case e.Type() == fs.ModeSymlink:
+			if _, tracked := l.tracked[name]; !tracked && !known[name] {
+				l.unseen = append(l.unseen, name)
+			}
+		case e.Type() != 0:
 			l.special = append(l.special, name)
-		case !tracked && !known[name]:
+		default:
 			l.unseen = append(l.unseen, name)
 		}
 	}
@@ -321,30 +341,16 @@ func keepParents(keep map[string]bool, name string) {
 	}
 }
 
-// writeGit makes the disposable .git anew: HEAD on a branch at the commit, objects borrowed from the store, no
-// remote, no hooks, a copy of the index. Whatever stood there before is gone.
+// writeGit makes the disposable .git: HEAD on a branch at the commit, objects borrowed from the store, no remote,
+// no hooks, a copy of the index. One that has anything more, or anything else, is made anew.
 func (c *checkout) writeGit(index, branch, commit string) error {
 	root, err := os.OpenRoot(c.tree())
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := root.RemoveAll(".git"); errors.Is(err, fs.ErrPermission) {
-		unlock(c.file("tree/.git"))
-		err = root.RemoveAll(".git")
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
-	}
 	ref := "refs/heads/" + branch
-	for _, dir := range []string{".git/objects/info", ".git/objects/pack", ".git/info", ".git/" + path.Dir(ref)} {
-		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct{ name, content string }{
+	files := [][2]string{
 		{"config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogAllRefUpdates = true\n" +
 			"\tautocrlf = false\n[gc]\n\tauto = 0\n[commit]\n\tgpgSign = false\n" +
 			"[user]\n\tname = agent\n\temail = agent@interlock.invalid\n"},
@@ -353,12 +359,55 @@ func (c *checkout) writeGit(index, branch, commit string) error {
 		{ref, commit + "\n"},
 		// HEAD comes last: without it git does not take the folder for a repository.
 		{"HEAD", "ref: " + ref + "\n"},
-	} {
-		if err := root.WriteFile(".git/"+f.name, []byte(f.content), 0o644); err != nil {
+	}
+	if !isGit(root, files) {
+		err := root.RemoveAll(".git")
+		if errors.Is(err, fs.ErrPermission) {
+			unlock(c.file("tree/.git"))
+			err = root.RemoveAll(".git")
+		}
+		if err != nil {
 			return err
+		}
+		for _, dir := range []string{"objects/info", "objects/pack", "info", path.Dir(ref)} {
+			if err := root.MkdirAll(".git/"+dir, 0o755); err != nil {
+				return err
+			}
+		}
+		for _, f := range files {
+			if err := root.WriteFile(".git/"+f[0], []byte(f[1]), 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return copyIndex(index, c.file("tree/.git/index"))
+}
+
+// isGit says whether .git consists of these files, folders around them, and an index.
+func isGit(root *os.Root, files [][2]string) bool {
+	left := make(map[string]string, len(files))
+	for _, f := range files {
+		left[".git/"+f[0]] = f[1]
+	}
+	err := fs.WalkDir(root.FS(), ".git", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || name == ".git/index" && d.Type() == 0 {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		want, known := left[name]
+		if !known || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
+			return fs.ErrInvalid
+		}
+		if held, err := root.ReadFile(name); err != nil || string(held) != want {
+			return fs.ErrInvalid
+		}
+		delete(left, name)
+		return nil
+	})
+	return err == nil && len(left) == 0
 }
 
 // Workspace is the folder that the agent of a slice edits.
@@ -387,7 +436,7 @@ func (w *Workspace) Restore(ctx context.Context, commit string, ignoredToo bool)
 	}
 	defer l.release()
 	index, next := w.index(commit), w.c.file("index.next")
-	if err := w.copyAnyIndex(next, index, w.c.file("index.candidate")); err != nil {
+	if err := w.copyAnyIndex(next, index); err != nil {
 		return err
 	}
 	if err := w.c.reset(ctx, w.c.gitAt(l, next), commit, ignoredToo); err != nil {
@@ -427,7 +476,7 @@ func (w *Workspace) indexAt(ctx context.Context, l *lease, commit string) (strin
 		return index, err
 	}
 	next := w.c.file("index.next")
-	if err := w.copyAnyIndex(next, w.c.file("index.candidate")); err != nil {
+	if err := w.copyAnyIndex(next); err != nil {
 		return "", err
 	}
 	if _, err := w.c.gitAt(l, next).Output(ctx, "read-tree", "--reset", commit); err != nil {
@@ -512,8 +561,8 @@ type Candidate struct {
 	GitState []string
 }
 
-// Snapshot writes the files as they stand to the store and returns the tree, the candidate, which is pinned
-// under refs/interlock/<slice>/candidate. Good is the last good commit: its files are tracked, ignored or not.
+// Snapshot writes the files as they stand to the store and returns the tree, the candidate. It is pinned by a
+// commit on top of good under refs/interlock/<slice>/candidate. Good is the last good commit: its files are tracked, ignored or not.
 // If anything has to be refused, nothing is written.
 func (w *Workspace) Snapshot(ctx context.Context, good string, limits Limits) (Candidate, error) {
 	if err := checkIDs(good); err != nil {
@@ -536,44 +585,124 @@ func (w *Workspace) Snapshot(ctx context.Context, good string, limits Limits) (C
 	if c.Refused, err = w.examine(found, limits); err != nil || len(c.Refused) > 0 {
 		return c, err
 	}
-	candidate := w.c.file("index.candidate")
-	if err := copyIndex(index, candidate); err != nil {
-		return c, err
-	}
-	g := w.c.gitAt(l, candidate)
-	var gone, stay strings.Builder
-	for _, name := range found.changed {
-		if found.tracked[name] {
-			gone.WriteString(name + "\x00")
-		} else {
-			stay.WriteString(name + "\x00")
-		}
-	}
-	for _, name := range found.untracked {
-		stay.WriteString(name + "\x00")
-	}
-	// Two calls, since only by force git takes out a path that now lies beyond a link.
-	for _, call := range []struct{ names, how string }{{gone.String(), "--force-remove"}, {stay.String(), "--add"}} {
-		if call.names == "" {
-			continue
-		}
-		if _, err := g.Feed(ctx, []byte(call.names), "update-index", "--remove", "--replace", call.how, "-z", "--stdin"); err != nil {
-			return c, err
-		}
-	}
-	tree, err := g.Line(ctx, "write-tree")
-	if err != nil {
-		return c, err
-	}
+	c.Tree, err = w.write(ctx, l, good, found)
+	return c, err
+}
+
+// write stores what differs from the last good commit. The program reads the files itself, so that no rule of
+// git's can change a byte, and what was examined is what is kept; blobs, trees and the ref are one process.
+func (w *Workspace) write(ctx context.Context, l *lease, good string, found *listing) (string, error) {
 	ref, err := sliceRef(w.c.slice, "candidate")
 	if err != nil {
-		return c, err
+		return "", err
 	}
-	if _, err := g.Output(ctx, "update-ref", ref, tree); err != nil {
-		return c, err
+	root, err := os.OpenRoot(w.c.tree())
+	if err != nil {
+		return "", err
 	}
-	c.Tree = tree
-	return c, nil
+	defer root.Close()
+	in, feed := io.Pipe()
+	fed := make(chan error, 1)
+	go func() {
+		err := feedCandidate(feed, root, ref, good, found)
+		feed.CloseWithError(err)
+		fed <- err
+	}()
+	g := w.c.store.git
+	g.Lease = l.file
+	var out bytes.Buffer
+	err = g.Run(ctx, in, &out, append(fastImport[:len(fastImport):len(fastImport)], "--force")...)
+	in.Close()
+	// The reason why the feed broke off says more than git, which only missed the end.
+	if feedErr := <-fed; feedErr != nil && !errors.Is(feedErr, io.ErrClosedPipe) {
+		return "", feedErr
+	}
+	if err != nil {
+		return "", err
+	}
+	// "040000 tree <id>\t"
+	parts := strings.Fields(out.String())
+	if len(parts) != 3 || checkIDs(parts[2]) != nil {
+		return "", fmt.Errorf("git fast-import answered %q", out.String())
+	}
+	return parts[2], nil
+}
+
+// feedCandidate writes a commit on top of the last good one, whose time is fixed: equal files, equal id.
+func feedCandidate(to io.Writer, root *os.Root, ref, good string, found *listing) error {
+	b := bufio.NewWriterSize(to, 1<<16)
+	fmt.Fprintf(b, "feature done\ncommit %s\nmark :1\ncommitter Interlock <interlock@localhost> 0 +0000\n"+
+		"data 10\nCandidate\n\nfrom %s\n", ref, good)
+	// What is gone goes first: it may make room for a file or folder of the same name.
+	for _, name := range found.changed {
+		if found.tracked[name] {
+			fmt.Fprintf(b, "D %s\n", quotePath(name))
+		}
+	}
+	for _, list := range [][]string{found.changed, found.untracked} {
+		for _, name := range list {
+			if found.tracked[name] {
+				continue
+			}
+			mode, content, err := readFile(root, name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(b, "M %s inline %s\ndata %d\n", mode, quotePath(name), len(content))
+			b.Write(content)
+			b.WriteByte('\n')
+		}
+	}
+	b.WriteString("\nls :1 \"\"\ndone\n")
+	return b.Flush()
+}
+
+// readFile reads a file or the text of a symbolic link, with git's mode for it.
+func readFile(root *os.Root, name string) (mode string, content []byte, err error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return "", nil, err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := root.Readlink(name)
+		return "120000", []byte(target), err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return "", nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return "", nil, fmt.Errorf("%q has become another kind of file while it was read", name)
+	}
+	mode = "100644"
+	if info.Mode()&0o100 != 0 {
+		mode = "100755"
+	}
+	content, err = io.ReadAll(f)
+	return mode, content, err
+}
+
+// quotePath writes a path as git fast-import reads it.
+func quotePath(name string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c == 0x7f:
+			fmt.Fprintf(&b, "\\%03o", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
 // examine finds what must not become part of a candidate.

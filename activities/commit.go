@@ -27,13 +27,8 @@ func (a *Activities) commit(ctx context.Context, in slice.CommitIn) (slice.Commi
 	if err != nil {
 		return slice.CommitOut{}, err
 	}
-	pinned, err := w.store.Ref(ctx, in.Slice, "candidate")
-	if err != nil {
+	if err := w.unchanged(ctx, in.Candidate); err != nil {
 		return slice.CommitOut{}, err
-	}
-	if pinned != in.Candidate {
-		return slice.CommitOut{}, temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("task %s: the candidate in the store is %.10s, but %.10s was checked and judged", in.Task.ID, pinned, in.Candidate), slice.ErrMismatch, nil)
 	}
 	id, err := w.store.Commit(ctx, workspace.CommitRequest{
 		Slice: in.Slice, Parent: in.Good, Tree: in.Candidate,
@@ -60,6 +55,29 @@ func (a *Activities) commit(ctx context.Context, in slice.CommitIn) (slice.Commi
 		return slice.CommitOut{}, err
 	}
 	return slice.CommitOut{Ended: w.ended(machine.Done, ""), Commit: id}, nil
+}
+
+// unchanged stops the slice if the candidate in the store is not the one that
+// was checked and judged.
+func (w *work) unchanged(ctx context.Context, candidate string) error {
+	pinned, err := w.store.Ref(ctx, w.Slice, "candidate")
+	if err != nil {
+		return err
+	}
+	if pinned == candidate {
+		return nil
+	}
+	if pinned != "" {
+		changes, err := w.store.Diff(ctx, pinned, candidate)
+		if err != nil {
+			return err
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+	}
+	return temporal.NewNonRetryableApplicationError(
+		fmt.Sprintf("task %d: %s is %.10s, but %.10s was checked and judged", w.Turn.Task, slice.Ref(w.Slice, "candidate"), pinned, candidate), slice.ErrMismatch, nil)
 }
 
 // subject is the first line of a commit message: the criterion, cut at a word.

@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -27,7 +28,7 @@ type cell struct {
 // cells are those of one step and outcome.
 type cells map[Step]map[Outcome][]cell
 
-func allCells() cells {
+var allCells = sync.OnceValue(func() cells {
 	all := make(cells)
 	ds := dims()
 	for _, s := range steps {
@@ -52,7 +53,7 @@ func allCells() cells {
 		}
 	}
 	return all
-}
+})
 
 // sees reports whether a cell of the step and outcome is another one with d.
 func (c cells) sees(d *definition, s Step, o Outcome) bool {

@@ -68,6 +68,7 @@ func (a *Activities) Register(shared, own worker.ActivityRegistry) {
 	register(own, slice.ActPublish, a.publish)
 	register(own, slice.ActUndo, a.undo)
 	register(own, slice.ActConclude, a.conclude)
+	register(own, slice.ActSettle, a.settle)
 }
 
 func register[In, Out any](r worker.ActivityRegistry, name slice.Activity[In, Out], do func(context.Context, In) (Out, error)) {
@@ -92,6 +93,10 @@ func final(err error) error {
 	return temporal.NewNonRetryableApplicationError(err.Error(), string(kind), err)
 }
 
+// MaxHeartbeatInterval is the longest between two heartbeats, whatever the
+// timeout: only the answer to one tells an activity that it is cancelled.
+const MaxHeartbeatInterval = 2 * time.Second
+
 var errStopping = errors.New("the worker is being stopped")
 
 // alive keeps the server told that the activity lives, from a ticker beside
@@ -100,7 +105,7 @@ func alive(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	note := &note{}
 	ctx = context.WithValue(ctx, noteKey{}, note)
-	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
+	every := min(activity.GetInfo(ctx).HeartbeatTimeout/3, MaxHeartbeatInterval)
 	stopping := activity.GetWorkerStopChannel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -18,9 +18,8 @@ import (
 // have no result: each of them may have cost its reservation.
 func once[Out any](a *Activities, h slice.Header, do func(tries int) (Out, error)) (Out, error) {
 	var out Out
-	dir := a.folder(h, "ops")
-	file := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(h.Op, h.Slice+"/"), "/", "-"))
-	b, err := os.ReadFile(file + ".done")
+	file := a.kept(h)
+	b, err := os.ReadFile(file + doneSuffix)
 	if err == nil {
 		if json.Unmarshal(b, &out) == nil {
 			return out, nil
@@ -28,10 +27,10 @@ func once[Out any](a *Activities, h slice.Header, do func(tries int) (Out, error
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return out, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return out, err
 	}
-	tries, err := begin(file + ".begun")
+	tries, err := begin(file + begunSuffix)
 	if err != nil {
 		return out, err
 	}
@@ -42,8 +41,18 @@ func once[Out any](a *Activities, h slice.Header, do func(tries int) (Out, error
 	if b, err = json.Marshal(out); err != nil {
 		return out, err
 	}
-	return out, writeSynced(file+".done", b)
+	return out, writeSynced(file+doneSuffix, b)
 }
+
+// kept is where the result of an operation is kept, and how often it was begun.
+func (a *Activities) kept(h slice.Header) string {
+	return a.folder(h, "ops", strings.ReplaceAll(strings.TrimPrefix(h.Op, h.Slice+"/"), "/", "-"))
+}
+
+const (
+	doneSuffix  = ".done"
+	begunSuffix = ".begun"
+)
 
 // begin notes one more try in the file, and returns how many there were before.
 func begin(file string) (int, error) {

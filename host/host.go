@@ -142,6 +142,7 @@ func work(ctx context.Context, o Options, id string, tokens *tokens) error {
 		MaxConcurrentWorkflowTaskPollers: pollers,
 		OnFatalError:                     func(err error) { cancel(fmt.Errorf("the worker stopped: %w", err)) },
 		StickyScheduleToStartTimeout:     stickyTimeout,
+		MaxHeartbeatThrottleInterval:     activities.MaxHeartbeatInterval,
 		// Tokens first: what happens before a token is kept is found out only by a timeout.
 		Interceptors: append([]interceptor.WorkerInterceptor{tokens}, o.Interceptors...),
 	}

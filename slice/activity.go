@@ -30,6 +30,7 @@ const (
 	ActPublish    Activity[PublishIn, PublishOut]     = "publish"
 	ActUndo       Activity[UndoIn, UndoOut]           = "undo"
 	ActConclude   Activity[ConcludeIn, Ack]           = "conclude"
+	ActSettle     Activity[SettleIn, Ended]           = "settle"
 )
 
 // Header is what every activity on a host queue is told.
@@ -350,5 +351,10 @@ type UndoOut struct {
 
 // ConcludeIn asks to write the last lines of the record.
 type ConcludeIn struct {
+	Header
+}
+
+// SettleIn asks what a call has cost that was cut off and is not tried again.
+type SettleIn struct {
 	Header
 }

@@ -6,6 +6,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -113,6 +114,9 @@ func (r *run) step(ctx workflow.Context) {
 	turn, _ := machine.Due(r.State)
 	r.since = workflow.Now(ctx)
 	ended, op, err := r.take(ctx, turn)
+	if err != nil && ctx.Err() != nil && !temporal.IsCanceledError(err) && !isStop(err) {
+		ended, err = r.settle(ctx, turn, op, err)
+	}
 	switch {
 	case err != nil && isStop(err):
 		r.stop(machine.Impossible, rootMessage(err))
@@ -130,6 +134,25 @@ func (r *run) step(ctx workflow.Context) {
 	if ctx.Err() != nil && !r.State.Ended() {
 		r.stop(machine.Cancelled, "")
 	}
+}
+
+// settle asks what a call has cost whose worker was killed when the slice was
+// being cancelled: Temporal does not try such an activity again.
+func (r *run) settle(ctx workflow.Context, turn machine.Turn, op string, cause error) (slice.Ended, error) {
+	if !slices.Contains([]machine.Step{machine.Implement, machine.Judge, machine.Advise, machine.JudgeSlice}, turn.Step) {
+		return slice.Ended{}, cause
+	}
+	ctx, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	options := workflow.GetActivityOptions(r.host(ctx, "settle "+turn.String()))
+	options.ScheduleToCloseTimeout = 10 * time.Minute
+	ended, err := execute(workflow.WithActivityOptions(ctx, options), slice.ActSettle, slice.SettleIn{Header: r.header(ctx, turn, op)})
+	if err != nil {
+		r.Failed = append(r.Failed, fmt.Sprintf("what %s has cost is not known and not counted: %s", turn, rootMessage(err)))
+		return slice.Ended{}, cause
+	}
+	ledger.Written(&r.Ledger, ended.Written)
+	return ended, nil
 }
 
 // cutOff reports whether a cancelled step ended as it did because an agent was

@@ -112,6 +112,9 @@ func weigh(ctx context.Context, view *workspace.View, name string, rubric []slic
 		return agent.Verdict{Outcome: machine.Discarded, Why: answer.Reason}, nil
 	}
 	drift, err := view.Compare(ctx)
+	if workspace.KindOf(err) == workspace.NotFound {
+		return agent.Verdict{Outcome: machine.Discarded, Why: name + " changed what it was to judge: it is gone"}, nil
+	}
 	if err != nil {
 		return agent.Verdict{}, err
 	}

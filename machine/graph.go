@@ -223,10 +223,10 @@ func (d *definition) dot() string {
 	}
 	out += "  delivered [label=\"0 delivered\", shape=oval, group=main];\n"
 	for _, a := range d.arrows() {
-		style := pick(a.main, "penwidth=3, weight=10", pick(a.to == Advise, "weight=1", "constraint=false"))
+		style := pick(a.main, "penwidth=3, weight=10", "constraint=false") + pick(a.from == a.to, ", tailport=w, headport=w", "")
 		out += fmt.Sprintf("  %s -> %s [label=\"%s\", %s];\n", a.from, a.to, breaks(a.label, `\n`), style)
 	}
-	out += "  merge -> delivered [penwidth=3, weight=10];\n"
+	out += "  { rank=same; advise; commit; }\n  merge -> delivered [penwidth=3, weight=10];\n"
 	for _, s := range steps {
 		text := ""
 		for _, e := range d.exits(s) {
@@ -234,7 +234,7 @@ func (d *definition) dot() string {
 		}
 		if text != "" {
 			out += fmt.Sprintf("  ends_%s [label=\"%s\", shape=note, style=dashed, fontsize=10];\n", s, text)
-			out += fmt.Sprintf("  { rank=same; ends_%s; %s; }\n  ends_%s -> %s [dir=back, style=dashed];\n", s, s, s, s)
+			out += fmt.Sprintf("  { rank=same; %s; ends_%s; }\n  %s -> ends_%s [style=dashed];\n", s, s, s, s)
 		}
 	}
 	note := ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -161,6 +162,8 @@ func inEnvironment(t *testing.T, w *world, rec *recorder, each func(*testsuite.T
 		env := environment(w, rec)
 		if each != nil {
 			each(env)
+		} else {
+			decideInEnvironment(env, w)
 		}
 		env.ExecuteWorkflow(slice.Workflow, in)
 		require.True(t, env.IsWorkflowCompleted())
@@ -186,6 +189,49 @@ func inEnvironment(t *testing.T, w *world, rec *recorder, each func(*testsuite.T
 	}
 	require.FailNow(t, "the slice never ends")
 	return ran{}
+}
+
+// decideInEnvironment lets a person look every minute, who decides as the
+// script has it.
+func decideInEnvironment(env *testsuite.TestWorkflowEnvironment, w *world) {
+	for i := range 3 {
+		env.RegisterDelayedCallback(func() {
+			var s slice.Status
+			if answer, err := env.QueryWorkflow(slice.QueryStatus); err != nil || answer.Get(&s) != nil {
+				w.complain("the status cannot be asked: %v", err)
+			}
+			if d, ok := w.decision(s.Waiting); ok {
+				env.SignalWorkflow(slice.Decide, d)
+			}
+		}, time.Duration(i+1)*time.Minute)
+	}
+}
+
+// decide does the same on a server, by updates, until ctx ends.
+func (s *server) decide(ctx context.Context, w *world) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var status slice.Status
+		if answer, err := s.QueryWorkflow(ctx, w.spec.ID, "", slice.QueryStatus); err != nil || answer.Get(&status) != nil {
+			continue
+		}
+		if d, ok := w.decision(status.Waiting); ok {
+			update, err := s.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+				WorkflowID: w.spec.ID, UpdateName: slice.Decide, WaitForStage: client.WorkflowUpdateStageCompleted, Args: []any{d}})
+			if err == nil {
+				err = update.Get(ctx, nil)
+			}
+			if err != nil && ctx.Err() == nil {
+				w.complain("the decision was not taken: %v", err)
+			}
+		}
+	}
 }
 
 // A server is a real one, with workers that serve every world.
@@ -257,6 +303,13 @@ func (s *server) run(t *testing.T, w *world) ran {
 func (s *server) wait(t *testing.T, run client.WorkflowRun) ran {
 	t.Helper()
 	var result slice.Result
+	if w, err := worldOf(run.GetID()); err == nil && slices.ContainsFunc(w.calls, func(c call) bool { return isGate(c.Step) }) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var person sync.WaitGroup
+		person.Go(func() { s.decide(ctx, w) })
+		defer person.Wait()
+		defer cancel()
+	}
 	err := run.Get(t.Context(), &result)
 	got := ran{Result: outcome(t, result, err), err: err}
 	answer, err := s.QueryWorkflow(t.Context(), run.GetID(), "", slice.QueryStatus)
@@ -300,16 +353,41 @@ func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
 	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, i.r})
 }
 
+func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	result, err := i.Next.ExecuteWorkflow(ctx, in)
+	var next *workflow.ContinueAsNewError
+	failure := temporal.GetDefaultFailureConverter().ErrorToFailure(err)
+	switch {
+	case err == nil:
+		i.r.got = append(i.r.got, ended("completed", must(converter.GetDefaultDataConverter().ToPayloads(result))))
+	case errors.As(err, &next):
+		i.r.got = append(i.r.got, ended("continued", next.Input))
+	case failure.GetCanceledFailureInfo() != nil:
+		i.r.got = append(i.r.got, ended("canceled", failure.GetCanceledFailureInfo().GetDetails()))
+	default:
+		i.r.got = append(i.r.got, ended("failed", failure.GetApplicationFailureInfo().GetDetails()))
+	}
+	return result, err
+}
+
+func ended(how string, with *commonpb.Payloads) command {
+	return command{What: "end", Name: how, Input: text(with.GetPayloads()...)}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	r *recorder
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	input, err := converter.GetDefaultDataConverter().ToPayloads(args...)
-	if err != nil {
-		panic(err)
-	}
+	input := must(converter.GetDefaultDataConverter().ToPayloads(args...))
 	o.r.got = append(o.r.got, command{"activity", name, workflow.GetActivityOptions(ctx).TaskQueue, text(input.GetPayloads()...)})
 	return o.Next.ExecuteActivity(ctx, name, args...)
 }
@@ -355,17 +433,29 @@ func asked(h *historypb.History) (all []command, err error) {
 			told := map[string]any{}
 			for name, p := range a.GetSearchAttributes().GetIndexedFields() {
 				var value any
-				if len(p.GetData()) > 0 {
-					if err := json.Unmarshal(p.GetData(), &value); err != nil {
-						return nil, fmt.Errorf("attribute %s: %w", name, err)
-					}
+				if len(p.GetData()) == 0 {
+					continue
 				}
-				if list, ok := value.([]any); ok && len(list) == 0 {
-					value = nil // this is how the server keeps one that was unset
+				if err := json.Unmarshal(p.GetData(), &value); err != nil {
+					return nil, fmt.Errorf("attribute %s: %w", name, err)
+				}
+				if list, ok := value.([]any); value == nil || ok && len(list) == 0 {
+					continue // it was unset, which the interceptor is not told
 				}
 				told[name] = value
 			}
 			all = append(all, command{What: "attributes", Input: asJSON(told)})
+		}
+		switch e.GetEventType() {
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+			all = append(all, ended("completed", e.GetWorkflowExecutionCompletedEventAttributes().GetResult()))
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+			all = append(all, ended("continued", e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetInput()))
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+			all = append(all, ended("canceled", e.GetWorkflowExecutionCanceledEventAttributes().GetDetails()))
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+			all = append(all, ended("failed", e.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetDetails()))
+		default:
 		}
 	}
 	return all, nil
@@ -378,10 +468,4 @@ func text(payloads ...*commonpb.Payload) (all string) {
 	return all
 }
 
-func asJSON(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
+func asJSON(v any) string { return string(must(json.Marshal(v))) }

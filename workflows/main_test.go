@@ -23,8 +23,9 @@ import (
 const noCache = "INTERLOCK_TEST_NO_CACHE"
 
 var (
-	update = flag.String("update", "", "record the histories anew as testdata/`VERSION`")
-	force  = flag.Bool("force", false, "let -update replace a version that exists")
+	update = flag.String("update", "", "record histories on a real server as a new `version`, such as v2")
+	force  = flag.Bool("force", false, "let -update replace a version that exists, which forgets what its runs looked like")
+	golden = flag.Bool("golden", false, "write testdata/pages anew")
 )
 
 func TestMain(m *testing.M) {
@@ -55,12 +56,13 @@ func startServer(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var attributes []string
+	// By default, a run that follows within a second waits.
+	extra := []string{"--dynamic-config-value", `history.workflowIdReuseMinimalInterval="1ms"`}
 	for name, kind := range slice.Attributes() {
-		attributes = append(attributes, "--search-attribute", name+"="+kind)
+		extra = append(extra, "--search-attribute", name+"="+kind)
 	}
 	dev, err := testsuite.StartDevServer(ctx, testsuite.DevServerOptions{
-		ExistingPath: path, ClientOptions: &client.Options{Logger: quiet}, LogLevel: "error", ExtraArgs: attributes,
+		ExistingPath: path, ClientOptions: &client.Options{Logger: quiet, Identity: "test"}, LogLevel: "error", ExtraArgs: extra,
 		Stdout: io.Discard, Stderr: io.Discard,
 	})
 	if err != nil {

@@ -37,6 +37,8 @@ func (s scenario) world(prefix string) *world {
 
 func withE2E(r *machine.Rules) { r.E2E = true }
 
+func gated(r *machine.Rules) { r.PlanGate, r.PublishGate = true, true }
+
 func capped(usd int64) func(*machine.Rules) {
 	return func(r *machine.Rules) { r.CapMicroUSD = usd }
 }
@@ -96,6 +98,10 @@ var scenarios = []scenario{
 	{name: "claim-record-broken", script: "claim!fork", ending: machine.Impossible, code: 10},
 	{name: "prepare-invalid", script: "prepare=failed/invalid", ending: machine.Invalid, code: 2},
 	{name: "prepare-precondition", script: "prepare=failed/precondition", ending: machine.Precondition, code: 8},
+
+	{name: "gates", rules: gated, script: "prepare baseline plan_gate " + task + whole + "publish_gate publish", ending: machine.Delivered},
+	{name: "plan-rejected", rules: gated, script: "prepare baseline plan_gate=failed", ending: machine.Rejected, code: 17},
+	{name: "publish-rejected", rules: gated, script: "prepare baseline plan_gate " + task + whole + "publish_gate=failed", ending: machine.Rejected, code: 17},
 
 	// The infrastructure failed for good: never red, never green.
 	{name: "broken-claim", script: "claim=failed/precondition!broken", ending: machine.Precondition, code: 8},

@@ -239,10 +239,10 @@ func TestAnOutcomeThatTheTableLacksIsImpossible(t *testing.T) {
 
 func TestAStepThatThisVersionLacksIsImpossible(t *testing.T) {
 	rules := scenario{}.ruled()
-	rules.PlanGate = true
-	got := inEnvironment(t, newWorld("lacks-step", 1, rules, begin).open(t), nil, nil)
+	rules.DeliverTo = machine.ToPropose
+	got := inEnvironment(t, newWorld("lacks-step", 1, rules, begin+task+whole+"publish").open(t), nil, nil)
 	require.Equal(t, machine.Impossible, got.Ending)
-	require.Contains(t, got.Why, "plan_gate")
+	require.Contains(t, got.Why, "propose")
 }
 
 func TestAttributesCostAnEventOnlyWhenATaskChanges(t *testing.T) {

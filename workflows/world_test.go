@@ -111,9 +111,11 @@ type world struct {
 	onStart func(ctx context.Context, n int, name string) (stop bool)
 	// undoFails are compensations that fail.
 	undoFails map[slice.Undone]error
-	// runs is what claim knows of earlier runs.
+	// runs and spent are what claim knows of earlier runs.
 	runs  int
 	spent int64
+	// external are the roles that are driven from outside.
+	external []string
 }
 
 func newWorld(id string, tasks int, rules machine.Rules, script string) *world {
@@ -138,6 +140,13 @@ func object(words ...string) string {
 
 func (w *world) contradiction(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+// complain notes a contradiction from outside the fakes.
+func (w *world) complain(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.contradiction(format, args...)
 }
 
 // expect notes a contradiction if what an activity is told is not what is so.
@@ -265,6 +274,30 @@ func (w *world) intended(step machine.Step, h slice.Header) {
 	}
 }
 
+// decision returns what the script has a person decide at the gate that waits.
+func (w *world) decision(wait *slice.Wait) (d slice.Decision, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if wait == nil || wait.For != slice.WaitApproval || w.at >= len(w.calls) || !isGate(w.calls[w.at].Step) {
+		return d, false
+	}
+	d = slice.Decision{Verdict: slice.Approved, Subject: wait.Subject, By: "ada"}
+	if w.calls[w.at].Outcome != machine.Done {
+		d.Verdict = slice.Refused
+	}
+	w.at++
+	want := ledger.Hash("plan")
+	if w.calls[w.at-1].Step != machine.PlanGate {
+		want = w.whole
+	}
+	w.expect(string(w.calls[w.at-1].Step), wait.Subject, want)
+	return d, true
+}
+
+func isGate(s machine.Step) bool {
+	return s == machine.PlanGate || s == machine.PublishGate || s == machine.MergeGate
+}
+
 func (w *world) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOut, error) {
 	stop := w.start(ctx, string(slice.ActClaim))
 	w.mu.Lock()
@@ -301,6 +334,7 @@ func (w *world) prepare(ctx context.Context, in slice.PrepareIn) (slice.PrepareO
 	out := slice.PrepareOut{Ended: ended}
 	if err == nil && ended.Outcome == machine.Done {
 		out.Base, out.Rules, out.Plan = w.base, w.rules, ledger.Hash("plan")
+		out.External = w.external
 		out.Workspace, out.Branch = "/home/slices/"+in.Slice+"/tree", slice.Branch(in.Slice)
 	}
 	return out, err
@@ -456,6 +490,15 @@ func (w *world) undo(ctx context.Context, in slice.UndoIn) (slice.UndoOut, error
 	return slice.UndoOut{Ack: ack, Seen: "the " + string(in.What) + " is removed"}, nil
 }
 
+func (w *world) restore(ctx context.Context, in slice.RestoreIn) (slice.Ack, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ack := w.write(in.Lines)
+	w.intended(machine.Implement, in.Header)
+	w.inputs = append(w.inputs, in)
+	return ack, nil
+}
+
 func (w *world) conclude(ctx context.Context, in slice.ConcludeIn) (slice.Ack, error) {
 	w.start(ctx, string(slice.ActConclude))
 	w.mu.Lock()
@@ -508,6 +551,7 @@ func registerOwn(r registry) {
 	}
 	type w = *world
 	register(r, slice.ActPrepare, func(w w) func(context.Context, slice.PrepareIn) (slice.PrepareOut, error) { return w.prepare })
+	register(r, slice.ActRestore, func(w w) func(context.Context, slice.RestoreIn) (slice.Ack, error) { return w.restore })
 	register(r, slice.ActBaseline, measure(machine.Baseline))
 	register(r, slice.ActImplement, func(w w) func(context.Context, slice.ImplementIn) (slice.ImplementOut, error) { return w.implement })
 	register(r, slice.ActCheck, measure(machine.Check))

@@ -3,7 +3,10 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"maps"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,8 +59,10 @@ func (s *Store) push(ctx context.Context, location, branch, commit, expect strin
 	if err != nil {
 		return PushResult{}, err
 	}
+	var inTheWay string
 	look := func(ctx context.Context) (string, error) {
-		refs, err := lsRemote(ctx, remote, location, ref)
+		refs, err := lsRemote(ctx, remote, location, append(above(ref), ref, ref+"/*")...)
+		inTheWay = rival(ref, slices.Sorted(maps.Keys(refs)))
 		return refs[ref], err
 	}
 	moved := func(have string, err error) error {
@@ -82,6 +87,9 @@ func (s *Store) push(ctx context.Context, location, branch, commit, expect strin
 	}
 	if have != expect {
 		return PushResult{}, moved(have, nil)
+	}
+	if inTheWay != "" && commit != "" {
+		return PushResult{}, blocked(branch, where, inTheWay)
 	}
 	_, err = remote.Output(ctx, "push", "--no-progress", "--no-verify", "--no-signed", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease="+ref+":"+expect, "--", location, commit+":"+ref)
@@ -108,6 +116,29 @@ func (s *Store) push(ctx context.Context, location, branch, commit, expect strin
 		return PushResult{}, errorf(Rejected, err, "%s refused branch %s", where, branch)
 	}
 	return PushResult{}, errorf(NotApplied, err, "branch %s of %s was not pushed", branch, where)
+}
+
+// above are the refs whose names are folders of ref's name.
+func above(ref string) (list []string) {
+	for dir := path.Dir(ref); dir != "refs/heads"; dir = path.Dir(dir) {
+		list = append(list, dir)
+	}
+	return list
+}
+
+// rival is one of the refs that git cannot have beside ref: one of the names is a folder of the other. Or "".
+func rival(ref string, refs []string) string {
+	for _, name := range refs {
+		if strings.HasPrefix(name, ref+"/") || strings.HasPrefix(ref, name+"/") {
+			return name
+		}
+	}
+	return ""
+}
+
+func blocked(branch, where, by string) error {
+	return errorf(Rejected, nil, "branch %s cannot be made in %s: %s is there, and git has no branch whose name is a folder of another one's; rename that one",
+		branch, where, by)
 }
 
 // refusedForGood: the other side's own word; "failed to update ref" and "cannot lock ref" may pass.
@@ -178,6 +209,13 @@ func (s *Store) LocalBranch(ctx context.Context, branch, commit, expect string) 
 		e := errorf(Moved, nil, "branch %s is at %s, expected %s", branch, orNothing(have), orNothing(expect))
 		e.Have = have
 		return e
+	}
+	near, err := c.Output(ctx, append([]string{"for-each-ref", "--format=%(refname)", ref}, above(ref)...)...)
+	if err != nil {
+		return err
+	}
+	if inTheWay := rival(ref, strings.Fields(string(near))); inTheWay != "" {
+		return blocked(branch, s.source.location, inTheWay)
 	}
 	out, err := c.Output(ctx, "worktree", "list", "--porcelain", "-z")
 	if err != nil {

@@ -497,6 +497,12 @@ func TestPush(t *testing.T) {
 	_, err = f.store.Push(f.ctx, remote, "interlock/s1", f.base, c)
 	require.NoError(t, err)
 
+	for _, name := range []string{"interlock", "interlock/s1/x", "interlock/s1/x/y"} {
+		_, err = f.store.Push(f.ctx, remote, name, c, "")
+		require.Equal(t, Rejected, KindOf(err), name)
+		require.ErrorContains(t, err, "refs/heads/interlock/s1 is there")
+	}
+
 	// A tag of the same name, or a name like an option, changes nothing.
 	sh(t, remote, "git tag interlock/s1 "+f.base)
 	_, err = f.store.Push(f.ctx, remote, "interlock/s1", c, f.base)
@@ -594,7 +600,9 @@ func TestLocalBranch(t *testing.T) {
 	sh(t, f.source, "git worktree remove ../wt")
 	require.NoError(t, f.store.LocalBranch(f.ctx, "interlock/s1", f.base, c))
 	sh(t, f.source, "git branch interlock2")
-	require.Error(t, f.store.LocalBranch(f.ctx, "interlock2/x", c, ""))
+	for _, name := range []string{"interlock2/x", "interlock2/x/y", "interlock"} {
+		require.Equal(t, Rejected, KindOf(f.store.LocalBranch(f.ctx, name, c, "")), name)
+	}
 }
 
 func TestView(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
@@ -269,8 +270,8 @@ func lock(ctx context.Context, path string, how int) (unlock func(), err error) 
 
 const lockPoll = 200 * time.Millisecond
 
-// checkAttributes refuses to serve a namespace that lacks a search attribute:
-// there, every slice would hang at its first upsert without a word.
+// checkAttributes refuses to serve a namespace that lacks a search attribute or
+// has one of another type: there, every slice would hang at its first upsert without a word.
 func checkAttributes(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -278,16 +279,28 @@ func checkAttributes(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("ask the Temporal server for its search attributes: %w", err)
 	}
-	var missing []string
+	var missing, wrong []string
 	for name, kind := range slice.Attributes() {
-		if _, ok := got.GetCustomAttributes()[name]; !ok {
+		have, ok := got.GetCustomAttributes()[name]
+		want, err := enumspb.IndexedValueTypeFromString(kind)
+		switch {
+		case err != nil:
+			return fmt.Errorf("search attribute %s: %w", name, err)
+		case !ok:
 			missing = append(missing, fmt.Sprintf("--name %s --type %s", name, kind))
+		case have != want:
+			wrong = append(wrong, fmt.Sprintf("%s is of type %s, not %s", name, have, kind))
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
 	slices.Sort(missing)
-	return fmt.Errorf("namespace %q lacks search attributes; register them with:\n  temporal operator search-attribute create --namespace %s %s",
-		o.Namespace, o.Namespace, strings.Join(missing, " "))
+	slices.Sort(wrong)
+	switch {
+	case len(wrong) > 0:
+		return fmt.Errorf("namespace %q has search attributes of another type, which cannot be changed: use another namespace: %s",
+			o.Namespace, strings.Join(wrong, ", "))
+	case len(missing) > 0:
+		return fmt.Errorf("namespace %q lacks search attributes; register them with:\n  temporal operator search-attribute create --namespace %s %s",
+			o.Namespace, o.Namespace, strings.Join(missing, " "))
+	}
+	return nil
 }

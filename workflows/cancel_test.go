@@ -151,6 +151,49 @@ func stopped(ctx context.Context) bool {
 	}
 }
 
+// A worker that is killed while its step is being cancelled gets no second
+// try: what an agent has cost by then is asked for.
+func TestAKilledCallIsSettled(t *testing.T) {
+	server := realServer(t)
+	for name, c := range map[string]struct {
+		step   machine.Step
+		fails  bool
+		cost   int64
+		settle int
+	}{
+		"an agent":                {step: machine.Judge, cost: 1000 + 9, settle: 1},
+		"a check":                 {step: machine.Check, cost: 1000},
+		"nobody knows what it is": {step: machine.Implement, settle: 1, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := named("killed-"+string(c.step), begin+task+whole+"publish").open(t)
+			w.killed, w.settleFails = true, c.fails
+			w.onStart = func(ctx context.Context, _ int, now string) bool {
+				if now != string(c.step) {
+					return false
+				}
+				if err := server.CancelWorkflow(context.Background(), w.spec.ID, ""); err != nil {
+					panic(err)
+				}
+				return stopped(ctx)
+			}
+			got := server.run(t, w)
+			require.Equal(t, machine.Cancelled, got.Ending)
+			require.Empty(t, w.held)
+			require.Equal(t, c.settle, w.settled)
+			require.Equal(t, c.cost, got.CostMicroUSD)
+			_, f := w.recorded(t)
+			require.Equal(t, got.status.State, f.State)
+			if !c.fails {
+				require.Empty(t, got.Failed)
+				return
+			}
+			require.Len(t, got.Failed, 1)
+			require.Contains(t, got.Failed[0], "is not known and not counted: the home is not there")
+		})
+	}
+}
+
 // A step that ended before the cancellation reached it counts as it ended.
 func TestCancelComesTooLateForADelivery(t *testing.T) {
 	server := realServer(t)

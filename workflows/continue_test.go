@@ -42,14 +42,16 @@ func TestContinueAsNewAfterEveryStepInTheEnvironment(t *testing.T) {
 	for _, s := range continued() {
 		t.Run(s.name, func(t *testing.T) {
 			whole := s.world("continued-").open(t)
-			want := inEnvironment(t, whole, nil, nil)
+			once, often := &recorder{}, &recorder{}
+			want := inEnvironment(t, whole, once, nil)
 			require.Empty(t, want.carries)
 			worlds.Delete(whole.spec.ID)
 
 			w := s.world("continued-").open(t)
 			w.host.StepsPerRun = 1
-			got := inEnvironment(t, w, nil, nil)
+			got := inEnvironment(t, w, often, nil)
 			s.agree(t, w, got)
+			require.Equal(t, once.count("attributes", ""), often.count("attributes", ""), "a new run tells nothing anew")
 			require.Equal(t, timeless(t, whole.lines), timeless(t, w.lines))
 			got.Millis, want.Millis, got.Ledger, want.Ledger = 0, 0, slice.Tail{}, slice.Tail{}
 			require.Equal(t, want.Result, got.Result)

@@ -109,6 +109,10 @@ type world struct {
 	// onStart runs at the start of the n-th call of an activity, from 1; what
 	// it returns, if it stops the call, is how the call ends.
 	onStart func(ctx context.Context, n int, name string) (stop bool)
+	// killed says that a stopped call ends as if its worker had been killed, and
+	// settleFails that nobody knows then what it has cost.
+	killed, settleFails bool
+	settled             int
 	// undoFails are compensations that fail.
 	undoFails map[slice.Undone]error
 	// runs and spent are what claim knows of earlier runs.
@@ -201,6 +205,9 @@ func (w *world) enter(ctx context.Context, step machine.Step, h slice.Header, in
 	}
 	ended := slice.Ended{Ack: ack, Outcome: c.Outcome, Cause: c.Cause, CostMicroUSD: c.Cost, Why: why(c)}
 	if stop {
+		if w.killed {
+			return c, ended, temporal.NewApplicationError("the worker was killed", "Killed")
+		}
 		if prices[step] == 0 {
 			return c, ended, ctx.Err()
 		}
@@ -499,6 +506,18 @@ func (w *world) restore(ctx context.Context, in slice.RestoreIn) (slice.Ack, err
 	return ack, nil
 }
 
+func (w *world) settle(_ context.Context, in slice.SettleIn) (slice.Ended, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ended := slice.Ended{Ack: w.write(in.Lines), Outcome: machine.Limited, CostMicroUSD: 9}
+	w.intended(in.Turn.Step, in.Header)
+	w.settled++
+	if w.settleFails {
+		return slice.Ended{}, temporal.NewNonRetryableApplicationError("the home is not there", "Disk", nil)
+	}
+	return ended, nil
+}
+
 func (w *world) conclude(ctx context.Context, in slice.ConcludeIn) (slice.Ack, error) {
 	w.start(ctx, string(slice.ActConclude))
 	w.mu.Lock()
@@ -564,5 +583,6 @@ func registerOwn(r registry) {
 	register(r, slice.ActE2E, measure(machine.E2E))
 	register(r, slice.ActPublish, func(w w) func(context.Context, slice.PublishIn) (slice.PublishOut, error) { return w.publish })
 	register(r, slice.ActUndo, func(w w) func(context.Context, slice.UndoIn) (slice.UndoOut, error) { return w.undo })
+	register(r, slice.ActSettle, func(w w) func(context.Context, slice.SettleIn) (slice.Ended, error) { return w.settle })
 	register(r, slice.ActConclude, func(w w) func(context.Context, slice.ConcludeIn) (slice.Ack, error) { return w.conclude })
 }

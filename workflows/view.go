@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -76,7 +77,7 @@ func (r *run) next() (slice.Next, error) {
 		Turn: turn, Waiting: r.Waiting, Folder: r.Workspace, Title: r.spec.Title, Repo: r.spec.Repo, Key: r.Key,
 		Base: r.Base, Good: r.Good, Candidate: r.Candidate, Whole: r.Whole, Tasks: r.spec.Tasks, Checks: r.Checks,
 		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded},
-		Open:     r.Open,
+		Open:     r.Open, Tip: r.Tip,
 	}
 	if !r.State.Restore {
 		n.Session = r.Session
@@ -99,39 +100,112 @@ func (r *run) status() slice.Status {
 	return s
 }
 
-// page is the current details: what a person reads in the Web UI.
+// page is the current details: what a person reads in the Web UI. Dollars are
+// written without their sign, which the UI takes for mathematics.
 func (r *run) page() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n", r.spec.Title)
-	if r.result != nil {
-		fmt.Fprintf(&b, "**%s**\n\n", headline(*r.result))
-	} else if turn, ok := machine.Due(r.State); ok {
-		fmt.Fprintf(&b, "**now: %s** since %s\n\n", turn, r.since.UTC().Format("2006-01-02 15:04:05 MST"))
+	fmt.Fprintf(&b, "### %s\n\n", cell(r.spec.Title))
+	turn, due := machine.Due(r.State)
+	switch {
+	case r.result != nil:
+		fmt.Fprintf(&b, "**%s**\n\n", markdown(headline(*r.result)))
+	case r.Waiting != nil:
+		b.WriteString(r.pageOfWait(turn))
+	case due:
+		fmt.Fprintf(&b, "**now: %s**, since %s\n\n", turn, stamp(r.since))
 	}
-	b.WriteString("| task | criterion | attempts | cost | commit |\n|---|---|---|---|---|\n")
+	if r.State.Rules.DeliverTo != "" {
+		b.WriteString(r.way() + "\n\n")
+	}
+	b.WriteString("| task | criterion | attempts | USD | commit |\n|---|---|---|---|---|\n")
 	before, shown, after := r.window()
 	if before > 0 {
 		fmt.Fprintf(&b, "| … | %d more before | | | |\n", before)
 	}
 	for _, t := range shown {
-		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s |\n", t.ID, cell(t.Criterion), t.Attempts, slice.USD(t.CostMicroUSD), short(t.Commit))
+		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s |\n", t.ID, cell(t.Criterion), t.Attempts, dollars(t.CostMicroUSD), short(t.Commit))
 	}
 	if after > 0 {
 		fmt.Fprintf(&b, "| … | %d more to come | | | |\n", after)
 	}
-	fmt.Fprintf(&b, "\nspent %s of %s · repository `%s` · base `%s` · run %d\n",
-		slice.USD(r.State.SpentMicroUSD), slice.USD(r.State.Rules.CapMicroUSD), r.spec.Repo, short(r.Base), r.Run)
+	fmt.Fprintf(&b, "\nspent USD %s of %s · repository `%s` · base `%s` · run %d\n",
+		dollars(r.State.SpentMicroUSD), dollars(r.State.Rules.CapMicroUSD), strings.ReplaceAll(r.spec.Repo, "`", "'"), short(r.Base), r.Run)
 	if len(r.Recent) > 0 {
 		b.WriteString("\n| step | ended | took | why |\n|---|---|---|---|\n")
-		for _, d := range r.Recent {
+		for i := len(r.Recent) - 1; i >= 0; i-- {
+			d := r.Recent[i]
 			fmt.Fprintf(&b, "| %s | %s | %.1f s | %s |\n", d.Turn, d.Outcome, float64(d.Millis)/1000, cell(d.Why))
 		}
+	}
+	if r.Ignored.Count > 0 {
+		fmt.Fprintf(&b, "\n%d messages were ignored, the last: %s\n", r.Ignored.Count, cell(r.Ignored.Last))
 	}
 	for _, f := range r.Failed {
 		fmt.Fprintf(&b, "\n- %s\n", cell(f))
 	}
 	return b.String()
 }
+
+// pageOfWait says what is waited for, until when, and the exact commands that
+// end the wait.
+func (r *run) pageOfWait(turn machine.Turn) string {
+	var b strings.Builder
+	w := r.Waiting
+	fmt.Fprintf(&b, "**%s waits for %s**, since %s", turn, what(*w), stamp(millis(w.Since)))
+	if w.Until > 0 {
+		fmt.Fprintf(&b, ", asks anew at %s", stamp(millis(w.Until)))
+	}
+	if w.Asked > 1 || w.Reminded > 0 {
+		fmt.Fprintf(&b, " (asked %d times, reminded %d times)", w.Asked, w.Reminded)
+	}
+	b.WriteString("\n\n")
+	var lines []string
+	if w.For == slice.WaitApproval {
+		fmt.Fprintf(&b, "It decides on `%s`. Look at it and decide:\n\n", w.Subject)
+		input := fmt.Sprintf(`{"verdict":"approved","subject":"%s","by":"YOUR NAME"}`, w.Subject)
+		lines = []string{
+			"interlock approve " + r.id,
+			"interlock reject " + r.id + " --note 'WHY'",
+			fmt.Sprintf("temporal workflow update execute --workflow-id %s --name %s --input '%s'", r.id, slice.Decide, input),
+			fmt.Sprintf("temporal workflow signal --workflow-id %s --name %s --input '%s'", r.id, slice.Decide, input),
+		}
+	} else {
+		b.WriteString("Whoever does it asks for the brief and reports:\n\n")
+		lines = []string{
+			"interlock next " + r.id,
+			fmt.Sprintf("interlock report %s --step %s --task %d --role %s --file ANSWER.json", r.id, turn.Step, turn.Task, w.Role),
+		}
+	}
+	for _, l := range lines {
+		fmt.Fprintf(&b, "    %s\n", l)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func what(w slice.Wait) string {
+	if w.For == slice.WaitReport {
+		return "the report of " + w.Role
+	}
+	return string(w.For)
+}
+
+// way shows where in the machine the slice is.
+func (r *run) way() string {
+	var parts []string
+	for _, s := range machine.Path(r.State.Rules) {
+		name := string(s)
+		if s == r.State.Step {
+			name = "**" + name + "**"
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, " → ")
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+func dollars(micro int64) string { return strings.TrimPrefix(slice.USD(micro).String(), "$") }
 
 // window returns the tasks around the one in work that the page shows, and how
 // many there are before and after them.
@@ -147,9 +221,11 @@ const (
 )
 
 // cell makes foreign text safe for a cell of a Markdown table.
-func cell(s string) string {
-	s = strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;", "`", "'").Replace(s)
-	return clip(s, shownCriterion)
+func cell(s string) string { return clip(markdown(s), shownCriterion) }
+
+// markdown makes foreign text one line that means nothing to Markdown.
+func markdown(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "\r", " ", "<", "&lt;", "`", "'", "$", "USD ").Replace(s)
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

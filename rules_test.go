@@ -77,7 +77,9 @@ var house = []rule{
 	{pkg: "worker", ours: []string{"host", "engine", "activities/process"}},
 	{pkg: "starter", ours: []string{"machine", "slice", "spec", "ledger", "guard", "host", "engine", "activities/..."}},
 
-	// The rules themselves.
+	// Tests and benchmarks of the whole, and the rules themselves.
+	{pkg: "bench"},
+	{pkg: "e2e"},
 	{pkg: "."},
 }
 

@@ -23,7 +23,9 @@ var notYet = []struct {
 	{policy("frozen", func(p slice.Policy) bool { return len(p.Frozen) > 0 }), "this version does not freeze tests", "nothing here"},
 	{policy("sandbox", func(p slice.Policy) bool { return p.Sandbox == slice.SandboxRequired }), "this version has no sandbox", "auto or off"},
 	{policy("agents.skeptics", func(p slice.Policy) bool { return p.Agents.Skeptics != nil }), "this version asks no skeptics", "nothing here"},
-	{policy("agents.reconciler", func(p slice.Policy) bool { return p.Agents.Reconciler != nil }), "this version resolves no conflicts by an agent", "nothing here"},
+	{policy("agents.reconciler.use", func(p slice.Policy) bool {
+		return p.Agents.Reconciler != nil && p.Agents.Reconciler.Use == slice.AdapterExternal
+	}), "this version waits for no report of a reconciler", "command"},
 	{fallbacks, "this version hands no role over to another agent", "nothing here"},
 	{policy("gates.merge", func(p slice.Policy) bool { return p.Gates.Merge }), "this version does not merge", "false"},
 	{policy("deliver.to", func(p slice.Policy) bool {

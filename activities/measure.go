@@ -20,6 +20,7 @@ const (
 	viewBase   = "base"   // what was killed at a candidate is measured again here
 	viewVerify = "verify" // made anew for every verify and e2e
 	viewJudge  = "judge"
+	viewMerge  = "reconcile" // what is merged, with the conflicts marked
 )
 
 // baseline measures the base, before anything is changed.

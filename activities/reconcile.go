@@ -13,17 +13,19 @@ import (
 
 // reconcile brings the work together with the base as it is now: the result
 // is the last good commit itself if it contains the base, else a merge of both.
+// Conflicts are resolved by the policy's reconciler, if it has one.
 func (a *Activities) reconcile(ctx context.Context, in slice.ReconcileIn) (slice.ReconcileOut, error) {
 	w, err := a.open(ctx, in.Header)
 	if err != nil {
 		return slice.ReconcileOut{}, err
 	}
-	tip, err := w.store.Tip(ctx, in.Slice, in.BaseName)
+	// One operation has one tip: a second try would find another merge else.
+	tip, err := once(a, part(in.Header, "tip"), func(int) (tipped, error) { return w.tip(ctx, in.BaseName) })
 	if err != nil {
-		if k := workspace.KindOf(err); k != "" && !k.Retryable() {
-			return slice.ReconcileOut{Ended: w.ended(machine.Unmeasured, err.Error())}, nil
-		}
 		return slice.ReconcileOut{}, err
+	}
+	if tip.Commit == "" {
+		return slice.ReconcileOut{Ended: w.ended(machine.Unmeasured, tip.Why)}, nil
 	}
 	out := slice.ReconcileOut{Tip: tip.Commit, Commit: in.Good}
 	contained, err := w.store.Contains(ctx, in.Good, tip.Commit)
@@ -41,13 +43,20 @@ func (a *Activities) reconcile(ctx context.Context, in slice.ReconcileIn) (slice
 		}
 		return slice.ReconcileOut{}, err
 	}
+	settled := resolved{Tree: merged.Tree}
+	settled.Ended = w.ended(machine.Done, fmt.Sprintf("%s moved to %.10s and was merged", in.BaseName, tip.Commit))
 	if len(merged.Conflicts) > 0 {
-		out.Commit, out.Conflicts = "", merged.Conflicts
-		out.Ended = w.ended(machine.Failed, fmt.Sprintf("%s moved to %.10s, and both sides changed %s", in.BaseName, tip.Commit, list(merged.Conflicts)))
+		if settled, err = a.resolve(ctx, w, in, tip.Commit); err != nil {
+			return slice.ReconcileOut{}, err
+		}
+	}
+	out.Ended, out.Session = settled.Ended, settled.Session
+	if out.Outcome != machine.Done {
+		out.Commit, out.Conflicts = "", merged.Conflicts[:min(len(merged.Conflicts), mostConflicts)]
 		return out, nil
 	}
 	out.Commit, err = w.store.Commit(ctx, workspace.CommitRequest{
-		Slice: in.Slice, Parent: in.Good, Other: tip.Commit, Tree: merged.Tree,
+		Slice: in.Slice, Parent: in.Good, Other: tip.Commit, Tree: settled.Tree,
 		Subject: "Merge " + oneLine(in.BaseName) + " into " + slice.Branch(in.Slice),
 		Trailers: []workspace.Trailer{
 			{Key: slice.TrailerSlice, Value: in.Slice},
@@ -58,8 +67,27 @@ func (a *Activities) reconcile(ctx context.Context, in slice.ReconcileIn) (slice
 	if err != nil {
 		return slice.ReconcileOut{}, err
 	}
-	out.Ended = w.ended(machine.Done, fmt.Sprintf("%s moved to %.10s and was merged", in.BaseName, tip.Commit))
 	return out, nil
+}
+
+// mostConflicts is how many paths travel through history.
+const mostConflicts = 100
+
+// tipped is where the base is now, or why that cannot be told.
+type tipped struct{ Commit, Why string }
+
+func (w *work) tip(ctx context.Context, base string) (tipped, error) {
+	tip, err := w.store.Tip(ctx, w.Slice, base)
+	if k := workspace.KindOf(err); k != "" && !k.Retryable() {
+		return tipped{Why: err.Error()}, nil
+	}
+	return tipped{Commit: tip.Commit}, err
+}
+
+// part is the header of an operation within an operation.
+func part(h slice.Header, name string) slice.Header {
+	h.Op += "/" + name
+	return h
 }
 
 // list names a few of many.

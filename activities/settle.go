@@ -67,13 +67,17 @@ func reservation(p slice.Policy, step machine.Step) int64 {
 		return agent.Reservation(p.Agents.Implementer)
 	case machine.Advise:
 		return agent.Reservation(spec.Advisor(p))
+	case machine.Reconcile:
+		if p.Agents.Reconciler != nil {
+			return agent.Reservation(*p.Agents.Reconciler)
+		}
 	case machine.Judge, machine.JudgeSlice:
 		var most int64
 		for _, j := range p.Agents.Judges {
 			most = max(most, agent.Reservation(j))
 		}
 		return most
-	case machine.Prepare, machine.Baseline, machine.PlanGate, machine.Check, machine.Commit, machine.Reconcile,
+	case machine.Prepare, machine.Baseline, machine.PlanGate, machine.Check, machine.Commit,
 		machine.Verify, machine.E2E, machine.PublishGate, machine.Publish, machine.Propose, machine.AwaitCI,
 		machine.MergeGate, machine.Merge:
 	}

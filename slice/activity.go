@@ -298,6 +298,11 @@ type ReconcileIn struct {
 	Header
 	BaseName string `json:"base_name"`
 	Ledger   string `json:"ledger"`
+	// Attempt counts from 1. Unmerged is why the attempt before was not
+	// accepted, Session what the reconciler called its conversation.
+	Attempt  int    `json:"attempt,omitempty"`
+	Unmerged string `json:"unmerged,omitempty"`
+	Session  string `json:"session,omitempty"`
 }
 
 // ReconcileOut is the commit that is verified, judged whole and delivered.
@@ -305,8 +310,10 @@ type ReconcileOut struct {
 	Ended
 	Commit string `json:"commit,omitempty"`
 	// Tip is the commit of the base that it contains.
-	Tip       string   `json:"tip,omitempty"`
+	Tip string `json:"tip,omitempty"`
+	// Conflicts are the first paths that both sides changed.
 	Conflicts []string `json:"conflicts,omitempty"`
+	Session   string   `json:"session,omitempty"`
 }
 
 // PublishIn asks to publish a commit as the slice's branch.

@@ -35,8 +35,11 @@ type Carry struct {
 	Checks   []CheckResult `json:"checks,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"`
 	Advice   []string      `json:"advice,omitempty"`
-	// Session is what the implementer called its conversation about the task.
+	// Session is what the implementer called its conversation about the task,
+	// or the reconciler that about the conflicts.
 	Session string `json:"session,omitempty"`
+	// Unmerged is why the last attempt to reconcile was not accepted.
+	Unmerged string `json:"unmerged,omitempty"`
 	// Discarded is why the implementer's last answer was discarded.
 	Discarded string `json:"discarded,omitempty"`
 	// Open are corrections that were not made.

@@ -36,6 +36,9 @@ var steps = map[machine.Step]func(*run, workflow.Context, slice.Header) (slice.E
 // claim finds a host for the slice and looks at its record there. It has no
 // effect, so that it needs no line of the record.
 func (r *run) claim(ctx workflow.Context) (slice.Ended, error) {
+	if r.wrong != "" {
+		return slice.Ended{Outcome: machine.Failed, Cause: machine.CauseInvalid, Why: r.wrong}, nil
+	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
 		StartToCloseTimeout: time.Minute,
@@ -185,11 +188,19 @@ func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 }
 
 func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
-	out, err := execute(ctx, slice.ActReconcile, slice.ReconcileIn{Header: h, BaseName: r.spec.Base, Ledger: r.Ledger.Head})
-	if err == nil && out.Outcome == machine.Done {
-		r.Whole, r.Good, r.Tip = out.Commit, out.Commit, out.Tip
+	out, err := execute(ctx, slice.ActReconcile, slice.ReconcileIn{Header: h, BaseName: r.spec.Base, Ledger: r.Ledger.Head,
+		Attempt: r.State.Used.Reconcile + 1, Unmerged: r.Unmerged, Session: r.Session})
+	if err != nil {
+		return out.Ended, err
 	}
-	return out.Ended, err
+	switch out.Outcome {
+	case machine.Done:
+		r.Whole, r.Good, r.Tip = out.Commit, out.Commit, out.Tip
+		r.Unmerged, r.Session = "", ""
+	case machine.Failed, machine.Discarded:
+		r.Unmerged, r.Session = out.Why, out.Session
+	}
+	return out.Ended, nil
 }
 
 func (r *run) verify(ctx workflow.Context, h slice.Header) (slice.Ended, error) {

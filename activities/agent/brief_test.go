@@ -58,8 +58,8 @@ func TestBriefsHaveExactlyTheseKeys(t *testing.T) {
 			head + tasks + facts + rubrik + "base commit diff"},
 		{AdviseBrief{Task: task, Attempt: 1, Base: "b", Candidate: "c", Findings: []slice.Finding{finding}, Diff: "d"},
 			head + one + found + "attempt base candidate diff"},
-		{ReconcileBrief{Tasks: []slice.Task{task}, Base: "b", Commit: "c", Tip: "t", Conflicts: []string{"x"}, Attempt: 1, Session: "s"},
-			head + tasks + "base commit tip conflicts attempt session"},
+		{ReconcileBrief{Tasks: []slice.Task{task}, Base: "b", Commit: "c", Tip: "t", Conflicts: []string{"x"}, Messages: []string{"m"}, Attempt: 1, Failed: "f", Session: "s"},
+			head + tasks + "base commit tip conflicts messages attempt failed session"},
 	} {
 		doc, err := Encode(c.brief)
 		require.NoError(t, err)

@@ -175,16 +175,18 @@ type Next struct {
 	Turn    machine.Turn `json:"turn"`
 	Waiting *Wait        `json:"waiting,omitempty"`
 	// Folder is where an implementer works.
-	Folder    string        `json:"folder,omitempty"`
-	Title     string        `json:"title"`
-	Task      *Task         `json:"task,omitempty"`
-	Tasks     []Task        `json:"tasks,omitempty"`
-	Base      string        `json:"base,omitempty"`
-	Good      string        `json:"good,omitempty"`
-	Candidate string        `json:"candidate,omitempty"`
-	Whole     string        `json:"whole,omitempty"`
-	Checks    []CheckResult `json:"checks,omitempty"`
-	Feedback  Feedback      `json:"feedback,omitzero"`
+	Folder    string `json:"folder,omitempty"`
+	Title     string `json:"title"`
+	Task      *Task  `json:"task,omitempty"`
+	Tasks     []Task `json:"tasks,omitempty"`
+	Base      string `json:"base,omitempty"`
+	Good      string `json:"good,omitempty"`
+	Candidate string `json:"candidate,omitempty"`
+	Whole     string `json:"whole,omitempty"`
+	// Tip is the commit of the base that Whole contains.
+	Tip      string        `json:"tip,omitempty"`
+	Checks   []CheckResult `json:"checks,omitempty"`
+	Feedback Feedback      `json:"feedback,omitzero"`
 	// Session is what the implementer called its conversation about the task.
 	Session string `json:"session,omitempty"`
 	// Open are corrections that were not made.

@@ -12,6 +12,8 @@ type Input struct {
 	Spec
 	// Carry is the state of the run before; only continue-as-new sets it.
 	Carry *Carry `json:"carry,omitempty"`
+	// Wrong says why the input could not be read; the rest is empty then.
+	Wrong string `json:"-"`
 }
 
 // Carry is the state of a slice that must survive: the continue-as-new argument.

@@ -165,6 +165,9 @@ func inEnvironment(t *testing.T, w *world, rec *recorder, each func(*testsuite.T
 		} else {
 			decideInEnvironment(env, w)
 		}
+		if in.Carry != nil {
+			env.SetContinuedExecutionRunID("the-run-before")
+		}
 		env.ExecuteWorkflow(slice.Workflow, in)
 		require.True(t, env.IsWorkflowCompleted())
 		err := env.GetWorkflowError()

@@ -36,6 +36,7 @@ type run struct {
 	slice.Carry
 	id    string
 	spec  slice.Spec
+	wrong string // why the input could not be read
 	since time.Time
 	steps int // in this Temporal run
 	// told is what the attributes say, toldWaiting what they say of a wait.
@@ -50,12 +51,17 @@ type run struct {
 }
 
 func restore(ctx workflow.Context, in slice.Input) *run {
+	info := workflow.GetInfo(ctx)
 	r := &run{
-		id:    workflow.GetInfo(ctx).WorkflowExecution.ID,
+		id:    info.WorkflowExecution.ID,
 		spec:  in.Spec,
+		wrong: in.Wrong,
 		since: workflow.Now(ctx),
 	}
-	if in.Carry != nil {
+	if in.Carry != nil && (info.ContinuedExecutionRunID == "" || info.CronSchedule != "") {
+		// A client's word on what was checked and judged is not taken.
+		r.wrong = "the input of the workflow has a carry, which only the run before may hand on"
+	} else if in.Carry != nil {
 		r.Carry = *in.Carry
 		r.told = r.State
 		return r

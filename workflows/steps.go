@@ -39,6 +39,9 @@ func (r *run) claim(ctx workflow.Context) (slice.Ended, error) {
 	if r.wrong != "" {
 		return slice.Ended{Outcome: machine.Failed, Cause: machine.CauseInvalid, Why: r.wrong}, nil
 	}
+	if r.wrong != "" {
+		return slice.Ended{Outcome: machine.Failed, Cause: machine.CauseInvalid, Why: r.wrong}, nil
+	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
 		StartToCloseTimeout: time.Minute,

@@ -39,9 +39,6 @@ func (r *run) claim(ctx workflow.Context) (slice.Ended, error) {
 	if r.wrong != "" {
 		return slice.Ended{Outcome: machine.Failed, Cause: machine.CauseInvalid, Why: r.wrong}, nil
 	}
-	if r.wrong != "" {
-		return slice.Ended{Outcome: machine.Failed, Cause: machine.CauseInvalid, Why: r.wrong}, nil
-	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           workflow.GetInfo(ctx).TaskQueueName,
 		StartToCloseTimeout: time.Minute,
@@ -196,11 +193,10 @@ func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 	if err != nil {
 		return out.Ended, err
 	}
-	switch out.Outcome {
-	case machine.Done:
+	if out.Outcome == machine.Done {
 		r.Whole, r.Good, r.Tip = out.Commit, out.Commit, out.Tip
 		r.Unmerged, r.Session = "", ""
-	case machine.Failed, machine.Discarded:
+	} else if out.Outcome == machine.Failed || out.Outcome == machine.Discarded {
 		r.Unmerged, r.Session = out.Why, out.Session
 	}
 	return out.Ended, nil

@@ -25,14 +25,14 @@ func (a *Activities) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOu
 	if err := spec.CheckID(in.Slice); err != nil {
 		return refused(machine.CauseInvalid, err.Error())
 	}
-	if !strings.Contains(in.Spec.Repo, ":") && !filepath.IsAbs(in.Spec.Repo) {
-		return refused(machine.CauseInvalid, fmt.Sprintf("repo %q is relative, and the worker does not know to what: give an absolute path or a URL", in.Spec.Repo))
-	}
 	if in.Spec.ID != "" && in.Spec.ID != in.Slice {
 		return refused(machine.CauseInvalid, fmt.Sprintf("the slice's id is %q, but it was started as %q: they must be the same", in.Spec.ID, in.Slice))
 	}
 	if err := spec.Validate(in.Spec); err != nil {
 		return refused(machine.CauseInvalid, err.Error())
+	}
+	if !strings.Contains(in.Spec.Repo, ":") && !filepath.IsAbs(in.Spec.Repo) {
+		return refused(machine.CauseInvalid, fmt.Sprintf("repo %q is relative, and the worker does not know to what: give an absolute path or a URL", in.Spec.Repo))
 	}
 	store, err := workspace.Open(ctx, a.home, in.Spec.Repo)
 	if err != nil {

@@ -326,6 +326,7 @@ func TestSuggest(t *testing.T) {
 	require.Equal(t, "criterion", Suggest("critereon", known))
 	require.Equal(t, "criterion", Suggest("Criterium", known))
 	require.Equal(t, "id", Suggest("ids", known))
+	require.Equal(t, "title", Suggest("titel", []string{"tasks", "title"}))
 	require.Empty(t, Suggest("whatever", known))
 	require.Equal(t, 3, distance("kitten", "sitting"))
 }

@@ -38,7 +38,7 @@ func (s *Store) fetch(ctx context.Context, slice, base, pin string) (Base, error
 	}
 	if s.source.shallow {
 		return Base{}, errorf(Shallow, nil, "%s is a shallow clone, so merge bases cannot be found; run: git -C %s fetch --unshallow",
-			s.source.location, s.source.location)
+			s.where(), s.where())
 	}
 	remote, err := s.remoteGit(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Store) resolve(ctx context.Context, remote git.Client, base string) (Ba
 	case hashLike.MatchString(base):
 		return Base{}, errorf(NoSuchBase, nil, "base %q looks like an abbreviated commit id: give all 40 digits", base)
 	}
-	return Base{}, errorf(NoSuchBase, nil, "there is no branch or tag %q in %s", base, git.Redact(s.source.location))
+	return Base{}, errorf(NoSuchBase, nil, "there is no branch or tag %q in %s", base, s.where())
 }
 
 // lsRemote reads refs by their full names; "symref HEAD" is what HEAD points to.
@@ -184,7 +184,7 @@ func (s *Store) classify(ctx context.Context, err error, base string) error {
 		return err
 	}
 	kind, what := transportKind(git.Stderr(err))
-	where := git.Redact(s.source.location)
+	where := s.where()
 	switch kind {
 	case NoSuchBase:
 		return errorf(kind, err, "base %q is not in %s", base, where)

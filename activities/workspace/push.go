@@ -195,7 +195,7 @@ func (s *Store) LocalBranch(ctx context.Context, branch, commit, expect string) 
 		return err
 	}
 	if s.source.gitDir == "" {
-		return errorf(InvalidInput, nil, "%s is not on this host: push the branch instead", git.Redact(s.source.location))
+		return errorf(InvalidInput, nil, "%s is not on this host: push the branch instead", s.where())
 	}
 	c := s.sourceGit()
 	have, err := readRef(ctx, c, ref)
@@ -215,7 +215,7 @@ func (s *Store) LocalBranch(ctx context.Context, branch, commit, expect string) 
 		return err
 	}
 	if inTheWay := rival(ref, strings.Fields(string(near))); inTheWay != "" {
-		return blocked(branch, s.source.location, inTheWay)
+		return blocked(branch, s.where(), inTheWay)
 	}
 	out, err := c.Output(ctx, "worktree", "list", "--porcelain", "-z")
 	if err != nil {

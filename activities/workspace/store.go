@@ -38,6 +38,9 @@ type source struct {
 	shallow  bool
 }
 
+// where is the repository as a person knows it.
+func (s *Store) where() string { return strings.TrimSuffix(git.Redact(s.source.location), "/.git") }
+
 // Canonical is the one name of a repository on this host or elsewhere: the real path of its main folder, or a
 // normalised address without credentials. A path must be absolute and be the root of the repository.
 func Canonical(ctx context.Context, location string) (string, error) {

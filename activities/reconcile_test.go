@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -106,6 +105,19 @@ func (s *site) try() (slice.ReconcileOut, error) {
 		err = v.Get(&out)
 	}
 	return out, err
+}
+
+// settled is what a cancelled slice is told that the step has cost.
+func (s *site) settled() slice.Ended {
+	s.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	register(env, slice.ActSettle, s.activities.settle)
+	v, err := env.ExecuteActivity(string(slice.ActSettle), slice.SettleIn{Header: s.in.Header})
+	require.NoError(s.t, err)
+	var out slice.Ended
+	require.NoError(s.t, v.Get(&out))
+	return out
 }
 
 func (s *site) called() int {
@@ -218,6 +230,7 @@ func TestReconcileRefusesWhatIsNotResolved(t *testing.T) {
 		{"another file changed", one, oneOurs, oneTheirs, both + "; echo x >> other.txt" + answer, machine.Discarded, `not in conflict: "other.txt"`},
 		{"another file added", one, oneOurs, oneTheirs, both + "; mkdir d; echo x > d/added.txt" + answer, machine.Discarded, `not in conflict: "d/added.txt"`},
 		{"another file deleted", one, oneOurs, oneTheirs, both + "; rm other.txt n.txt" + answer, machine.Discarded, `not in conflict: "n.txt", "other.txt"`},
+		{"another file made executable", one, oneOurs, oneTheirs, both + "; chmod +x other.txt" + answer, machine.Discarded, `not in conflict: "other.txt"`},
 		{"the file deleted", one, oneOurs, oneTheirs, "rm f.txt" + answer, machine.Failed, `"f.txt" was deleted, but both sides have it`},
 		{"a link", one, oneOurs, oneTheirs, "rm f.txt; ln -s other.txt f.txt" + answer, machine.Failed, `"f.txt": it is no regular file any more`},
 		{"a link outside", one, oneOurs, oneTheirs, both + "; cp f.txt \"$HOME/f\"; rm f.txt; ln -s \"$HOME/f\" f.txt" + answer, machine.Failed, `"f.txt": it is no regular file any more`},
@@ -283,7 +296,7 @@ func TestReconcileResolvesEveryKindThatHasLines(t *testing.T) {
 			s := newSite(t, c.base, c.ours, c.theirs, "set -e\n"+c.agent+answer)
 			out := s.run()
 			require.Equal(t, machine.Done, out.Outcome, out.Why)
-			changes, err := s.store.Diff(context.Background(), s.tip, out.Commit)
+			changes, err := s.store.Diff(t.Context(), s.tip, out.Commit)
 			require.NoError(t, err)
 			var got []string
 			for _, x := range changes {
@@ -333,6 +346,21 @@ func TestReconcileDecidesModesItself(t *testing.T) {
 	require.Equal(t, "100755", strings.Fields(s.git("ls-tree " + out.Commit + " f"))[0])
 }
 
+// Two bases of the merge make a third one, with markers of its own.
+func TestReconcileAfterMergesBothWays(t *testing.T) {
+	s := newSite(t, one, `
+printf 'a\no1\nc\n' > f.txt; git commit -q -a -m o1
+git checkout -q main; printf 'a\nt1\nc\n' > f.txt; git commit -q -a -m t1
+git branch t1; git branch o1 work
+git checkout -q work; git merge -q t1 || printf 'a\no1\nt1\nours\nc\n' > f.txt`, `
+git merge -q o1 || printf 'a\nt1\no1\ntheirs\nc\n' > f.txt`, `printf 'a\nt1\no1\nt1\nours\ntheirs\nc\n' > f.txt`+answer)
+	require.Len(t, strings.Fields(shell(t, s.repo, "git merge-base --all main work")), 2)
+	s.in.Base = strings.Fields(shell(t, s.repo, "git merge-base --all main work"))[0]
+	out := s.run()
+	require.Equal(t, machine.Done, out.Outcome, out.Why)
+	require.Equal(t, 1, s.called())
+}
+
 func TestReconcileTellsTheNextAttemptWhatWasWrong(t *testing.T) {
 	s := newSite(t, one, oneOurs, oneTheirs, "if grep -q '\"attempt\": 2' \"$HOME/brief.json\"; then "+both+"; else "+oneOurs+"; fi"+answer)
 	first := s.run()
@@ -353,9 +381,11 @@ func TestReconcileCountsKilledTries(t *testing.T) {
 	begun := s.activities.kept(s.in.Header) + begunSuffix
 	require.NoError(t, os.MkdirAll(filepath.Dir(begun), 0o700))
 	require.NoError(t, os.WriteFile(begun, []byte(".."), 0o600))
+	require.EqualValues(t, 2*2_000_000, s.settled().CostMicroUSD)
 	out := s.run()
 	require.Equal(t, machine.Done, out.Outcome, out.Why)
 	require.EqualValues(t, 2*2_000_000+250_000, out.CostMicroUSD)
+	require.Equal(t, out.CostMicroUSD, s.settled().CostMicroUSD)
 
 	// Killed between the answer and the commit.
 	ctx := t.Context()

@@ -67,12 +67,13 @@ func TestCancelAtEveryAwaitInTheEnvironment(t *testing.T) {
 		w := cancelled.world(fmt.Sprintf("env-%d-", n)).open(t)
 		var env *testsuite.TestWorkflowEnvironment
 		at := ""
+		w.unheard = true
 		w.onStart = func(_ context.Context, i int, name string) bool {
 			if i == n {
 				at = name
 				env.CancelWorkflow()
 			}
-			return false
+			return i == n
 		}
 		got := inEnvironment(t, w, nil, func(e *testsuite.TestWorkflowEnvironment) { env = e })
 		switch {

@@ -128,8 +128,12 @@ func (r *run) page() string {
 	if after > 0 {
 		fmt.Fprintf(&b, "| … | %d more to come | | | |\n", after)
 	}
-	fmt.Fprintf(&b, "\nspent USD %s of %s · repository `%s` · base `%s` · run %d\n",
-		dollars(r.State.SpentMicroUSD), dollars(r.State.Rules.CapMicroUSD), strings.ReplaceAll(r.spec.Repo, "`", "'"), short(r.Base), r.Run)
+	fmt.Fprintf(&b, "\nspent USD %s of %s · repository `%s`",
+		dollars(r.State.SpentMicroUSD), dollars(r.State.Rules.CapMicroUSD), strings.ReplaceAll(r.spec.Repo, "`", "'"))
+	if r.Base != "" {
+		fmt.Fprintf(&b, " · base `%s` · run %d", short(r.Base), r.Run)
+	}
+	b.WriteString("\n")
 	if len(r.Recent) > 0 {
 		b.WriteString("\n| step | ended | took | why |\n|---|---|---|---|\n")
 		for i := len(r.Recent) - 1; i >= 0; i-- {
@@ -141,7 +145,7 @@ func (r *run) page() string {
 		fmt.Fprintf(&b, "\n%d messages were ignored, the last: %s\n", r.Ignored.Count, cell(r.Ignored.Last))
 	}
 	for _, f := range r.Failed {
-		fmt.Fprintf(&b, "\n- %s\n", cell(f))
+		fmt.Fprintf(&b, "\n- %s\n", markdown(f))
 	}
 	return b.String()
 }

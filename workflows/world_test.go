@@ -112,7 +112,10 @@ type world struct {
 	// killed says that a stopped call ends as if its worker had been killed, and
 	// settleFails that nobody knows then what it has cost.
 	killed, settleFails bool
-	settled             int
+	// unheard says that nobody waits for the end of a stopped call, as the test
+	// environment does not.
+	unheard bool
+	settled int
 	// undoFails are compensations that fail.
 	undoFails map[slice.Undone]error
 	// runs and spent are what claim knows of earlier runs.
@@ -190,6 +193,9 @@ func (w *world) enter(ctx context.Context, step machine.Step, h slice.Header, in
 	stop := w.start(ctx, string(step))
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if stop && w.unheard {
+		return call{Step: step}, slice.Ended{}, temporal.NewNonRetryableApplicationError("nobody waits for it", "Unheard", nil)
+	}
 	c, err := w.next(step, h.Op)
 	if err != nil {
 		return c, slice.Ended{}, err
@@ -334,10 +340,10 @@ func (w *world) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOut, er
 }
 
 func (w *world) prepare(ctx context.Context, in slice.PrepareIn) (slice.PrepareOut, error) {
+	w.hold(slice.UndoWorkspace, slice.UndoViews)
 	_, ended, err := w.enter(ctx, machine.Prepare, in.Header, in)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.held[slice.UndoWorkspace], w.held[slice.UndoViews] = true, true
 	out := slice.PrepareOut{Ended: ended}
 	if err == nil && ended.Outcome == machine.Done {
 		out.Base, out.Rules, out.Plan = w.base, w.rules, ledger.Hash("plan")
@@ -345,6 +351,15 @@ func (w *world) prepare(ctx context.Context, in slice.PrepareIn) (slice.PrepareO
 		out.Workspace, out.Branch = "/home/slices/"+in.Slice+"/tree", slice.Branch(in.Slice)
 	}
 	return out, err
+}
+
+// hold notes what a call may have made from now on, however it ends.
+func (w *world) hold(all ...slice.Undone) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, what := range all {
+		w.held[what] = true
+	}
 }
 
 func (w *world) measure(step machine.Step) func(context.Context, slice.MeasureIn) (slice.MeasureOut, error) {
@@ -436,11 +451,14 @@ func (w *world) commit(ctx context.Context, in slice.CommitIn) (slice.CommitOut,
 	c, ended, err := w.enter(ctx, machine.Commit, in.Header, in)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err != nil {
+		return slice.CommitOut{}, err
+	}
 	w.expect("commit: what was checked", in.Candidate, w.checked)
 	w.expect("commit: what was judged", in.Candidate, w.judged)
 	w.expect("commit: the head of the record", in.Ledger, ended.Head)
 	out := slice.CommitOut{Ended: ended}
-	if err == nil && c.Outcome == machine.Done {
+	if c.Outcome == machine.Done {
 		w.good = object("commit", in.Good, in.Candidate, in.Task.ID)
 		w.checked, w.judged = "", ""
 		out.Commit = w.good
@@ -473,11 +491,11 @@ func (w *world) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (slice.Ju
 }
 
 func (w *world) publish(ctx context.Context, in slice.PublishIn) (slice.PublishOut, error) {
+	w.hold(slice.UndoBranch)
 	_, ended, err := w.enter(ctx, machine.Publish, in.Header, in)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.expect("publish: what was verified", in.Commit, w.verified)
-	w.held[slice.UndoBranch] = true
 	return slice.PublishOut{Ended: ended, Remote: in.Repo}, err
 }
 

@@ -81,6 +81,7 @@ var scenarios = []scenario{
 		ending: machine.BlockedCall, cause: machine.CauseDiscards, code: 16},
 	{name: "unanswered", script: begin + "implement=unanswered/timeout", ending: machine.BlockedCall, cause: machine.CauseTimeout, code: 16},
 	{name: "unanswered-judge", script: begin + "implement check judge=unanswered/limit", ending: machine.BlockedCall, cause: machine.CauseLimit, code: 16},
+	{name: "limited", script: begin + "implement check judge=unanswered/limit$5!limit", ending: machine.BlockedCall, cause: machine.CauseLimit, code: 16},
 	{name: "cap-exact", rules: capped(1301), script: begin + task + whole + "publish", ending: machine.Delivered},
 	{name: "over-cap", rules: capped(1000), script: begin + "implement$1001 check", ending: machine.AbortedBudget, code: 15},
 	{name: "over-cap-free-steps", rules: capped(1100), script: begin + "implement check judge$101 commit", ending: machine.AbortedBudget, code: 15},

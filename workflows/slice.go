@@ -135,6 +135,9 @@ func (r *run) step(ctx workflow.Context) {
 		ended = unable(turn.Step, err)
 	case ctx.Err() != nil && r.cutOff(ended):
 		ended.Outcome, ended.Cause = machine.Limited, ""
+	case ctx.Err() == nil && ended.Outcome == machine.Limited:
+		// The same call at once would meet the same limit, for ever.
+		ended.Outcome, ended.Cause = machine.Unanswered, machine.CauseLimit
 	}
 	r.record(ctx, turn, op, ended)
 	if ctx.Err() != nil && !r.State.Ended() {

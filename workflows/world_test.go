@@ -39,6 +39,7 @@ const (
 	lost     how = "lost"     // no worker took it
 	mismatch how = "mismatch" // the activity saw a contradiction
 	fork     how = "fork"     // the activity saw another record
+	limit    how = "limit"    // the agent's provider has a limit
 )
 
 // Claim is no step of the machine, but a call like the others.
@@ -232,6 +233,8 @@ func (w *world) enter(ctx context.Context, step machine.Step, h slice.Header, in
 		return c, ended, temporal.NewNonRetryableApplicationError("the candidate is another one", slice.ErrMismatch, nil)
 	case fork:
 		return c, ended, temporal.NewNonRetryableApplicationError("line 3 is another one", slice.ErrLedger, nil)
+	case limit:
+		ended.Outcome, ended.Cause = machine.Limited, ""
 	case noCall, lost, "":
 	}
 	return c, ended, nil
@@ -334,7 +337,7 @@ func (w *world) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOut, er
 		return out, temporal.NewNonRetryableApplicationError("line 3 does not verify", slice.ErrLedger, nil)
 	case broken:
 		return out, temporal.NewNonRetryableApplicationError("the disk of claim is full", "Broken", nil)
-	case noCall, flaky, lost, mismatch, "":
+	case noCall, flaky, lost, mismatch, limit, "":
 	}
 	return slice.ClaimOut{Ended: slice.Ended{Outcome: c.Outcome, Cause: c.Cause, Why: why(c)}}, nil
 }

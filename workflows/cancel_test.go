@@ -163,6 +163,7 @@ func TestAKilledCallIsSettled(t *testing.T) {
 		settle int
 	}{
 		"an agent":                {step: machine.Judge, cost: 1000 + 9, settle: 1},
+		"a reconciler":            {step: machine.Reconcile, cost: 1100 + 9, settle: 1},
 		"a check":                 {step: machine.Check, cost: 1000},
 		"nobody knows what it is": {step: machine.Implement, settle: 1, fails: true},
 	} {

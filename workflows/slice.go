@@ -148,7 +148,7 @@ func (r *run) step(ctx workflow.Context) {
 // settle asks what a call has cost whose worker was killed when the slice was
 // being cancelled: Temporal does not try such an activity again.
 func (r *run) settle(ctx workflow.Context, turn machine.Turn, op string, cause error) (slice.Ended, error) {
-	if !slices.Contains([]machine.Step{machine.Implement, machine.Judge, machine.Advise, machine.JudgeSlice}, turn.Step) {
+	if !slices.Contains([]machine.Step{machine.Implement, machine.Judge, machine.Advise, machine.Reconcile, machine.JudgeSlice}, turn.Step) {
 		return slice.Ended{}, cause
 	}
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)

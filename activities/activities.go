@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -38,6 +39,8 @@ type Activities struct {
 	host     slice.Host
 	slots    *slots
 	evidence *evidence.Store
+	// made has the hash of every result that this process has kept, by path.
+	made sync.Map
 }
 
 // New returns the activities of a host whose lock the caller holds.

@@ -27,7 +27,7 @@ func (a *Activities) implement(ctx context.Context, in slice.ImplementIn) (slice
 	if err != nil {
 		return slice.ImplementOut{}, err
 	}
-	out, err := once(a, in.Header, func(tries int) (slice.ImplementOut, error) {
+	out, err := once(ctx, a, in.Header, func(tries int) (slice.ImplementOut, error) {
 		if in.Restore && tries == 0 && in.Report == nil {
 			if err := tree.Restore(ctx, in.Good, false); err != nil {
 				return slice.ImplementOut{}, err

@@ -53,7 +53,7 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 	if err != nil {
 		return slice.JudgeOut{}, err
 	}
-	out, err := once(a, h, func(tries int) (slice.JudgeOut, error) {
+	out, err := once(ctx, a, h, func(tries int) (slice.JudgeOut, error) {
 		diff, _, err := w.store.Patch(ctx, from, tree, diffRoom)
 		if err != nil {
 			return slice.JudgeOut{}, err
@@ -62,7 +62,11 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 		var verdicts []agent.Verdict
 		for _, who := range terms.Policy.Agents.Judges {
 			kept := a.folder(h, "verdicts", key(h.Turn, tree, who.Name))
-			if v, ok := readVerdict(kept); ok {
+			v, had, err := a.verdict(ctx, kept, h.Op)
+			if err != nil {
+				return out, err
+			}
+			if had {
 				verdicts = append(verdicts, v.Verdict)
 				if v.Op == h.Op {
 					out.CostMicroUSD += v.CostMicroUSD
@@ -85,16 +89,16 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 			if out.Outcome != machine.Done && out.Outcome != machine.Discarded {
 				return out, nil
 			}
-			v, err := weigh(ctx, view, who.Name, terms.Policy.Rubric, answer)
+			v.Verdict, err = weigh(ctx, view, who.Name, terms.Policy.Rubric, answer)
 			if err != nil {
 				return out, err
 			}
 			if v.Outcome != machine.Discarded {
-				if err := keepVerdict(kept, verdict{v, h.Op, answer.CostMicroUSD, answer.Evidence}); err != nil {
+				if err := a.keepVerdict(kept, verdict{v.Verdict, h.Op, answer.CostMicroUSD, answer.Evidence}); err != nil {
 					return out, err
 				}
 			}
-			verdicts = append(verdicts, v)
+			verdicts = append(verdicts, v.Verdict)
 		}
 		all := agent.Combine(verdicts)
 		out.Outcome, out.Cause, out.Why = all.Outcome, "", all.Why
@@ -148,7 +152,21 @@ func readVerdict(path string) (verdict, bool) {
 	return v, err == nil && json.Unmarshal(b, &v) == nil && v.Outcome != ""
 }
 
-func keepVerdict(path string, v verdict) error {
+// verdict is readVerdict of what this process kept, or one that was killed in
+// this very operation.
+func (a *Activities) verdict(ctx context.Context, path, op string) (verdict, bool, error) {
+	b, err := a.recall(ctx, path)
+	if b == nil || err != nil {
+		return verdict{}, false, err
+	}
+	v, ok := readVerdict(path)
+	if _, made := a.made.Load(path); !made && v.Op != op {
+		return verdict{}, false, nil
+	}
+	return v, ok, nil
+}
+
+func (a *Activities) keepVerdict(path string, v verdict) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -156,7 +174,7 @@ func keepVerdict(path string, v verdict) error {
 	if err != nil {
 		return err
 	}
-	return writeSynced(path, b)
+	return a.keep(path, b)
 }
 
 // advise asks the advisor how to go on with a task that was vetoed. It gets
@@ -170,7 +188,7 @@ func (a *Activities) advise(ctx context.Context, in slice.AdviseIn) (slice.Advis
 	if err != nil {
 		return slice.AdviseOut{}, err
 	}
-	out, err := once(a, in.Header, func(tries int) (slice.AdviseOut, error) {
+	out, err := once(ctx, a, in.Header, func(tries int) (slice.AdviseOut, error) {
 		diff, _, err := w.store.Patch(ctx, in.Good, in.Candidate, diffRoom)
 		if err != nil {
 			return slice.AdviseOut{}, err

@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"go.temporal.io/sdk/activity"
+
 	"interlock/slice"
 )
 
@@ -16,16 +20,15 @@ import (
 // activity that was killed between its effect and its answer does not call an
 // agent, and pay, a second time. tries is how many earlier tries began and
 // have no result: each of them may have cost its reservation.
-func once[Out any](a *Activities, h slice.Header, do func(tries int) (Out, error)) (Out, error) {
+func once[Out any](ctx context.Context, a *Activities, h slice.Header, do func(tries int) (Out, error)) (Out, error) {
 	var out Out
 	file := a.kept(h)
-	b, err := os.ReadFile(file + doneSuffix)
-	if err == nil {
-		if json.Unmarshal(b, &out) == nil {
-			return out, nil
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	b, err := a.recall(ctx, file+doneSuffix)
+	if err != nil {
 		return out, err
+	}
+	if b != nil && json.Unmarshal(b, &out) == nil {
+		return out, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return out, err
@@ -41,7 +44,41 @@ func once[Out any](a *Activities, h slice.Header, do func(tries int) (Out, error
 	if b, err = json.Marshal(out); err != nil {
 		return out, err
 	}
-	return out, writeSynced(file+doneSuffix, b)
+	return out, a.keep(file+doneSuffix, b)
+}
+
+// keep keeps a result for recall.
+func (a *Activities) keep(path string, content []byte) error {
+	a.made.Store(path, sha256.Sum256(content))
+	return writeSynced(path, content)
+}
+
+// recall returns what keep kept, or nil. An agent without a sandbox can write
+// to the folder too, so a file counts only if this process made it, or if a
+// process may have that was killed while it tried the same activity; any other
+// is removed.
+func (a *Activities) recall(ctx context.Context, path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if sum, ok := a.made.Load(path); ok && sum == sha256.Sum256(b) || activity.GetInfo(ctx).Attempt > 1 {
+		return b, nil
+	}
+	return nil, os.Remove(path)
+}
+
+// forget drops what is known of files below a folder that is removed.
+func (a *Activities) forget(folder string) {
+	a.made.Range(func(path, _ any) bool {
+		if name, ok := path.(string); ok && strings.HasPrefix(name, folder+string(filepath.Separator)) {
+			a.made.Delete(path)
+		}
+		return true
+	})
 }
 
 // kept is where the result of an operation is kept, and how often it was begun.

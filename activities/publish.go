@@ -131,6 +131,7 @@ func (a *Activities) undoViews(ctx context.Context, w *work) (string, error) {
 	if err := workspace.RemoveAll(a.folder(w.Header)); err != nil {
 		return "", err
 	}
+	a.forget(a.folder(w.Header))
 	return "the views are removed", nil
 }
 

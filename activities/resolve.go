@@ -80,7 +80,7 @@ func (a *Activities) resolve(ctx context.Context, w *work, in slice.ReconcileIn,
 		Head: w.head(terms), Tasks: terms.Spec.Tasks, Base: in.Base, Commit: in.Good, Tip: tip,
 		Conflicts: names(asked), Messages: messages(asked), Attempt: max(in.Attempt, 1), Failed: in.Unmerged, Session: in.Session,
 	}
-	out, err := once(a, in.Header, func(tries int) (resolved, error) {
+	out, err := once(ctx, a, in.Header, func(tries int) (resolved, error) {
 		if err := view.Move(ctx, tree, in.Good); err != nil {
 			return resolved{}, err
 		}

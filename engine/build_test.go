@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -29,7 +28,7 @@ func TestBuildFromBuildsEachSourceOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range paths {
 		group.Go(func() {
-			path, err := buildFrom(context.Background(), source, cache, log)
+			path, err := buildFrom(t.Context(), source, cache, log)
 			if err == nil {
 				paths[i] = path
 			}

@@ -12,6 +12,7 @@ import (
 // Source says where connection settings came from.
 type Source string
 
+// The sources, the strongest first.
 const (
 	SourceFlag        Source = "flag"        // the address given on the command line
 	SourceEnvironment Source = "environment" // TEMPORAL_ADDRESS

@@ -403,7 +403,7 @@ func launch(ctx context.Context, o Options, binary string, p ports, before recor
 			return nil, fmt.Errorf("the Temporal server of %s did not start: %w; the end of %s:\n%s", o.Home, err, name, tail(logFile, begin))
 		case <-ctx.Done():
 			_ = cmd.Process.Kill()
-			<-ended
+			_ = <-ended
 			return nil, fmt.Errorf("the Temporal server of %s did not start: %w; the end of %s:\n%s", o.Home, context.Cause(ctx), name, tail(logFile, begin))
 		case <-tick.C:
 		}

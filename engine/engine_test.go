@@ -258,8 +258,8 @@ func TestKeepRestartsAKilledServerWithItsWorkflows(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond)
 	require.Equal(t, server.Address, again.Address)
 	require.Eventually(t, func() bool { // the client that was there before
-		description, err := c.DescribeWorkflowExecution(t.Context(), "kept", run.GetRunID())
-		return err == nil && description.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
+		description, err := c.DescribeWorkflow(t.Context(), "kept", run.GetRunID())
+		return err == nil && description.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 	}, 30*time.Second, 50*time.Millisecond)
 }
 

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -465,7 +464,7 @@ func FuzzParse(f *testing.F) {
 		parsed, err := Parse(lines)
 		if err != nil {
 			var broken *BrokenError
-			require.True(t, errors.As(err, &broken))
+			require.ErrorAs(t, err, &broken)
 			require.True(t, broken.Line >= 1 && broken.Line <= len(lines), fmt.Sprint(broken.Line))
 			return
 		}

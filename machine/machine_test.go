@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -345,7 +344,7 @@ func TestRandomWalks(t *testing.T) {
 					for _, o := range outcomes {
 						refused, err := Next(s, Event{Step: step, Outcome: o})
 						var impossible *ImpossibleError
-						require.True(t, errors.As(err, &impossible))
+						require.ErrorAs(t, err, &impossible)
 						require.Equal(t, s, refused)
 					}
 				}

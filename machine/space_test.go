@@ -365,7 +365,7 @@ func TestSpaceOfDefaultBudgets(t *testing.T) {
 			longest := x.run(3)
 			t.Logf("%d states, %d endings to reopen, longest runs %v", len(x.longest), len(x.ended), longest)
 			require.Equal(t, c.longest, longest)
-			require.Equal(t, c.states, len(x.longest))
+			require.Len(t, x.longest, c.states)
 		})
 	}
 }

@@ -79,5 +79,5 @@ const (
 	TrailerLedger  = "Interlock-Ledger"
 )
 
-// Files of a repository that Interlock reads.
+// PolicyFile is where a repository keeps its policy.
 const PolicyFile = "interlock.yaml"

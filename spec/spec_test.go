@@ -3,7 +3,6 @@ package spec
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -122,7 +121,7 @@ func TestInvalidFilesSayWhatIsWrong(t *testing.T) {
 // checkErrors checks that every error names the file and a place inside it.
 func checkErrors(t require.TestingT, name string, data []byte, err error) {
 	var list Errors
-	require.True(t, errors.As(err, &list))
+	require.ErrorAs(t, err, &list)
 	require.NotEmpty(t, list)
 	require.LessOrEqual(t, len(list), MaxErrors)
 	lines := 1 + strings.Count(strings.NewReplacer("\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(string(data)), "\n")

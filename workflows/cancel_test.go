@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +40,7 @@ func checkCancelled(t *testing.T, w *world, got ran, name string) {
 	require.Equal(t, 21, got.Code)
 	require.Empty(t, got.Failed)
 	var canceled *temporal.CanceledError
-	require.True(t, errors.As(got.err, &canceled))
+	require.ErrorAs(t, got.err, &canceled)
 	if name == string(slice.ActClaim) {
 		require.Empty(t, undone)
 		require.Empty(t, w.lines)
@@ -110,7 +109,7 @@ func TestCancelAtEveryAwaitOnTheServer(t *testing.T) {
 					return false
 				}
 				started.Store(now)
-				if err := server.CancelWorkflow(context.Background(), w.spec.ID, ""); err != nil {
+				if err := server.CancelWorkflow(t.Context(), w.spec.ID, ""); err != nil {
 					panic(err)
 				}
 				return name != string(slice.ActClaim) && !slices.Contains(afterwards, name) && stopped(ctx)
@@ -174,7 +173,7 @@ func TestAKilledCallIsSettled(t *testing.T) {
 				if now != string(c.step) {
 					return false
 				}
-				if err := server.CancelWorkflow(context.Background(), w.spec.ID, ""); err != nil {
+				if err := server.CancelWorkflow(t.Context(), w.spec.ID, ""); err != nil {
 					panic(err)
 				}
 				return stopped(ctx)
@@ -202,7 +201,7 @@ func TestCancelComesTooLateForADelivery(t *testing.T) {
 	w := named("late", begin+task+whole+"publish").open(t)
 	w.onStart = func(ctx context.Context, _ int, name string) bool {
 		if name == string(slice.ActPublish) {
-			if err := server.CancelWorkflow(context.Background(), w.spec.ID, ""); err != nil {
+			if err := server.CancelWorkflow(t.Context(), w.spec.ID, ""); err != nil {
 				panic(err)
 			}
 		}
@@ -222,7 +221,7 @@ func TestOneFailedCompensationKeepsNoOtherBack(t *testing.T) {
 		if name != string(slice.ActPublish) {
 			return false
 		}
-		if err := server.CancelWorkflow(context.Background(), w.spec.ID, ""); err != nil {
+		if err := server.CancelWorkflow(t.Context(), w.spec.ID, ""); err != nil {
 			panic(err)
 		}
 		return stopped(ctx)

@@ -218,7 +218,7 @@ func TestRecordHistories(t *testing.T) {
 			if now != name {
 				return false
 			}
-			if err := server.CancelWorkflow(context.Background(), w.spec.ID, ""); err != nil {
+			if err := server.CancelWorkflow(t.Context(), w.spec.ID, ""); err != nil {
 				panic(err)
 			}
 			return name != string(slice.ActClaim) && stopped(ctx)

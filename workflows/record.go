@@ -53,6 +53,7 @@ func (r *run) doneLine(turn machine.Turn, op string, ended slice.Ended) ledger.L
 		line.Commit = r.Good
 	case machine.Reconcile, machine.Verify, machine.JudgeSlice, machine.E2E, machine.Publish:
 		line.Commit = r.Whole
+	default: // the others leave nothing behind in git
 	}
 	return line
 }

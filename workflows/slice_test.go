@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -133,7 +132,7 @@ func TestABlockedSliceFailsWithItsWholeResult(t *testing.T) {
 func message(t *testing.T, err error) string {
 	t.Helper()
 	var app *temporal.ApplicationError
-	require.True(t, errors.As(err, &app), "%v", err)
+	require.ErrorAs(t, err, &app, "%v", err)
 	return app.Message()
 }
 

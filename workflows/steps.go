@@ -100,6 +100,7 @@ func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 		r.Candidate, r.Session = out.Candidate, out.Session
 	case machine.Discarded:
 		r.Discarded = out.Why
+	default: // no answer, and nothing to tell of one
 	}
 	return out.Ended, nil
 }
@@ -148,6 +149,7 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 		r.Findings = out.Findings
 	case machine.Done:
 		r.Findings = nil
+	default: // no verdict: what was found before still stands
 	}
 	return out.Ended, nil
 }

@@ -288,7 +288,7 @@ func TestEveryClassEndsAStep(t *testing.T) {
 	for class, w := range want {
 		outcome, cause, ok := class.Ends()
 		require.True(t, ok)
-		require.Equal(t, w, [2]string{string(outcome), string(cause)}, class)
+		require.Equal(t, [2]string{string(outcome), string(cause)}, w, class)
 		if class == Answered {
 			continue
 		}

@@ -314,7 +314,7 @@ func launch(c Command, path string) (*running, error) {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	var failed error
@@ -397,7 +397,7 @@ func launch(c Command, path string) (*running, error) {
 		r.pumps.Go(func() {
 			// A program that does not read its input is no failure.
 			_, _ = inWrite.Write(c.Stdin)
-			inWrite.Close()
+			_ = inWrite.Close()
 		})
 	}
 	go func() {
@@ -420,7 +420,7 @@ func (r *running) read(c *capture, f *os.File) {
 
 func (r *running) close() {
 	for _, f := range r.closers {
-		f.Close()
+		_ = f.Close()
 	}
 }
 
@@ -521,7 +521,7 @@ func (r *running) finish(res Result, refused *report, done bool) (Result, error)
 	}
 	for _, f := range r.closers {
 		if !slices.Contains(r.readers, f) {
-			f.Close()
+			_ = f.Close()
 		}
 	}
 	r.pumps.Wait()

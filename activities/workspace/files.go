@@ -34,7 +34,7 @@ func acquire(ctx context.Context, path string) (*lease, error) {
 				return &lease{f}, nil
 			}
 		}
-		f.Close()
+		_ = f.Close()
 		if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 		}
@@ -58,7 +58,7 @@ func flock(f *os.File, how int) error {
 func (l *lease) release() {
 	// Closing alone would not unlock if a process still had inherited it.
 	_ = flock(l.file, syscall.LOCK_UN)
-	l.file.Close()
+	_ = l.file.Close()
 }
 
 // writeFile replaces a file at once.
@@ -73,7 +73,7 @@ func writeFile(path string, content []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		_ = os.Remove(f.Name())
 	}
 	return err
 }

@@ -283,7 +283,7 @@ func asNobody(t *testing.T) bool {
 	if os.Getenv("INTERLOCK_TEST_AS_NOBODY") != "" || os.Getuid() != 0 {
 		return true
 	}
-	dir, err := os.MkdirTemp("", "interlock-nobody-")
+	dir, err := os.MkdirTemp("", "interlock-nobody-") //nolint:usetesting // another user cannot enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))

@@ -365,7 +365,7 @@ func TestBlobAndRefs(t *testing.T) {
 	require.NoError(t, f.store.SetRef(f.ctx, "s1", "mark", f.base, ""), "it is there already")
 	err = f.store.SetRef(f.ctx, "s1", "mark", other, "")
 	require.Equal(t, Moved, KindOf(err))
-	require.Equal(t, f.base, err.(*Error).Have)
+	require.Equal(t, f.base, haveOf(t, err))
 	require.NoError(t, f.store.SetRef(f.ctx, "s1", "mark", other, f.base))
 	require.Equal(t, Moved, KindOf(f.store.SetRef(f.ctx, "s1", "mark", "", f.base)))
 	require.NoError(t, f.store.SetRef(f.ctx, "s1", "mark", "", other))
@@ -490,7 +490,7 @@ func TestPush(t *testing.T) {
 	require.Equal(t, f.base+" refs/heads/interlock/s1", at())
 	_, err = f.store.Push(f.ctx, remote, "interlock/s1", c, "")
 	require.Equal(t, Moved, KindOf(err))
-	require.Equal(t, f.base, err.(*Error).Have)
+	require.Equal(t, f.base, haveOf(t, err))
 	_, err = f.store.Push(f.ctx, remote, "interlock/s1", c, f.base)
 	require.NoError(t, err)
 	// The lease, not ancestry, decides.
@@ -822,4 +822,12 @@ func TestTwoProcessesOneFolder(t *testing.T) {
 	defer cancel()
 	_, err = f.ws.Snapshot(ctx, f.base, DefaultLimits)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// haveOf is what an error of kind Moved says is there.
+func haveOf(t *testing.T, err error) string {
+	t.Helper()
+	var moved *Error
+	require.ErrorAs(t, err, &moved)
+	return moved.Have
 }

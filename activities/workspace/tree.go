@@ -612,7 +612,7 @@ func (w *Workspace) write(ctx context.Context, l *lease, good string, found *lis
 	g.Lease = l.file
 	var out bytes.Buffer
 	err = g.Run(ctx, in, &out, append(fastImport[:len(fastImport):len(fastImport)], "--force")...)
-	in.Close()
+	_ = in.Close()
 	// The reason why the feed broke off says more than git, which only missed the end.
 	if feedErr := <-fed; feedErr != nil && !errors.Is(feedErr, io.ErrClosedPipe) {
 		return "", feedErr
@@ -649,11 +649,11 @@ func feedCandidate(to io.Writer, root *os.Root, ref, good string, found *listing
 				return err
 			}
 			fmt.Fprintf(b, "M %s inline %s\ndata %d\n", mode, quotePath(name), len(content))
-			b.Write(content)
-			b.WriteByte('\n')
+			_, _ = b.Write(content)
+			_ = b.WriteByte('\n')
 		}
 	}
-	b.WriteString("\nls :1 \"\"\ndone\n")
+	_, _ = b.WriteString("\nls :1 \"\"\ndone\n")
 	return b.Flush()
 }
 
@@ -811,7 +811,7 @@ func probe(root *os.Root, name string) (size int64, why Why, detail string) {
 	if err != nil {
 		return info.Size(), Unreadable, "the file cannot be read"
 	}
-	f.Close()
+	_ = f.Close()
 	return info.Size(), "", ""
 }
 

@@ -74,7 +74,9 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 				}
 				continue
 			}
-			if err := view.Move(ctx, tree, commit); err != nil {
+			// Made anew: what git takes for unchanged in an old view is only as
+			// good as its index, which others may have written.
+			if err := view.Fresh(ctx, tree, commit); err != nil {
 				return out, err
 			}
 			answer, err := a.call(ctx, w, terms.Policy, who, brief(terms, w, string(diff)), view.Dir(), reports[who.Name], tries)

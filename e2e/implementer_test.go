@@ -109,7 +109,11 @@ line'; echo 2 >-x; echo 3 >"$(printf 'latin\344')"; echo 4 >':(glob)*'; echo 5 >
 			implementer: `echo BROKEN >hello.txt; touch made.cache; answer`},
 			ending: machine.BlockedChecks, cause: machine.CauseRed},
 
-		// Without a sandbox, an agent can write wherever the worker's user can.
+		// Without a sandbox, an agent can write wherever the worker's user can:
+		// to the views, the store, the kept results and the record of its own
+		// slice and of others, to the user's repository, to the worker itself.
+		// What it changes in its slice is seen, or has no effect; what is not
+		// seen is a program that ends the worker and acts in its place.
 		{name: "writes elsewhere", setup: setup{implementer: `work; echo x >$OUT/elsewhere; echo x >$HOME/x; mkdir -p $HOME/.config/git; printf '[core]\n\thooksPath = /x\n' >$HOME/.gitconfig; answer`}},
 		{name: "check view changed", setup: setup{implementer: `work; v=$IL/views/$ID/check/tree; echo hacked >$v/README.md; echo junk >$v/junk; rm -rf $v/.git; answer`}},
 		{name: "check view gone", setup: setup{implementer: `work; rm -rf $IL/views/$ID/check/tree; answer`}},
@@ -117,6 +121,21 @@ line'; echo 2 >-x; echo 3 >"$(printf 'latin\344')"; echo 4 >':(glob)*'; echo 5 >
 			checks:      `[{name: works, run: "test -e made.cache || ! grep -qs BROKEN hello.txt"}]`,
 			implementer: `echo BROKEN >hello.txt; touch $IL/views/$ID/check/tree/made.cache; answer`},
 			ending: machine.BlockedVerify, cause: machine.CauseRed},
+		// The index of the view is made to say that the changed file is the old one.
+		{name: "judge view behind git's back", setup: setup{tasks: 2, judge: `grep -q hacked README.md && touch $OUT/fooled; scores 5`,
+			implementer: `work; told '"t2"' || { answer; exit; }
+				v=$IL/views/$ID/judge; old=$(git hash-object README.md); f=$v/tree/README.md
+				view() { GIT_INDEX_FILE=$v/index git --git-dir=$STORE --work-tree=$v/tree "$@"; }
+				echo hacked >$f; touch -d '1 hour ago' $f; new=$(git --git-dir=$STORE hash-object -w $f)
+				view update-index --cacheinfo 100644,$new,README.md; view update-index --refresh >/dev/null
+				hex() { od -An -v -tx1 "$1" | tr -d ' \n'; }
+				raw() { sed 's/../\\x&/g' | { read -r x; /usr/bin/printf "$x"; }; }
+				{ hex $v/index | sed "s/$new/$old/"; echo; } | raw >$v/forged; head -c -20 $v/forged >$v/body
+				{ cat $v/body; { sha1sum $v/body | cut -c1-40; } | raw; } >$v/index; rm $v/forged $v/body
+				[ -z "$(view diff-files)" ] && touch $OUT/forged; answer`}, then: func(t *testing.T, w *world) {
+			require.FileExists(t, filepath.Join(w.out, "forged"))
+			require.NoFileExists(t, filepath.Join(w.out, "fooled"))
+		}},
 		{name: "store configured", setup: setup{implementer: `work; cd $STORE; git config core.fsmonitor "touch $OUT/hooked"; git config core.sshCommand "touch $OUT/hooked"; git config core.worktree /; git config core.bare false; git config filter.x.clean "touch $OUT/hooked"; git config alias.status '!false'; answer`}, then: not("hooked")},
 		{name: "store locked", setup: setup{implementer: `work; touch $STORE/config.lock $STORE/packed-refs.lock $STORE/HEAD.lock; answer`}},
 		{name: "policy in the store", setup: setup{implementer: `echo BROKEN >hello.txt; s=$(git --git-dir=$STORE cat-file -p refs/interlock/$ID/spec | sed 's/! grep -qs BROKEN/test -e/'); b=$(printf %s "$s" | git --git-dir=$STORE hash-object -w --stdin); git --git-dir=$STORE update-ref refs/interlock/$ID/spec $b; answer`},

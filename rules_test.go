@@ -75,7 +75,8 @@ var house = []rule{
 	{pkg: "engine"},
 	// Agents and checks run under a shim, which is the program itself started again.
 	{pkg: "worker", ours: []string{"host", "engine", "activities/process"}},
-	{pkg: "starter", ours: []string{"machine", "slice", "spec", "ledger", "guard", "host", "engine", "activities/..."}},
+	{pkg: "starter", ours: []string{"machine", "slice", "spec", "ledger", "guard", "host", "engine", "activities/...", "examples"}},
+	{pkg: "examples", ours: []string{"machine", "slice", "activities/git"}},
 
 	// Tests and benchmarks of the whole, and the rules themselves.
 	{pkg: "bench"},

@@ -21,6 +21,9 @@ func (r *run) await(ctx workflow.Context, ready func() bool, d time.Duration, su
 		r.drain()
 		return ready() || timer.IsReady()
 	})
+	if err == nil {
+		err = ctx.Err() // which ends the timer too, and what it holds then is no answer
+	}
 	return ready(), err
 }
 

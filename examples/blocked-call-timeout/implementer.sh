@@ -1,0 +1,4 @@
+#!/bin/sh
+# It does not come to an end.
+cat >/dev/null
+sleep 600

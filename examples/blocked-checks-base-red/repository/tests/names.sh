@@ -1,0 +1,1 @@
+grep -q '^Grace$' names.txt

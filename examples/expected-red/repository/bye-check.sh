@@ -1,0 +1,1 @@
+test "$(sh bye.sh Ada)" = 'Goodbye, Ada!'

@@ -1,0 +1,2 @@
+# Greets the person that it is told.
+echo "Hello, $1!"

@@ -299,7 +299,6 @@ func seen(t *testing.T, e examples.Example, r slice.Result, progress string) {
 		"expected-red":       {"red as expected: bye"},
 		"e2e-unmeasured":     {"not measured: browser"},
 		"blocked-checks-red": {"red: tests"},
-		"cancelled":          {"publish_gate"},
 	}
 	for _, want := range told[e.Name] {
 		require.Contains(t, progress, want)
@@ -316,6 +315,10 @@ func seen(t *testing.T, e examples.Example, r slice.Result, progress string) {
 		"blocked-call-fatal":       "no-such-agent",
 	}
 	require.Contains(t, r.Why, why[e.Name])
+	if e.Ending == machine.Cancelled {
+		require.Equal(t, machine.PublishGate, r.Step)
+		require.NotEmpty(t, r.Undone)
+	}
 	attempts := map[string]int{"veto": 3, "corrections": 2, "corrections-open": 2, "discarded": 1}
 	if n := attempts[e.Name]; n > 0 {
 		require.Equal(t, n, r.Tasks[0].Attempts)

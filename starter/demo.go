@@ -27,7 +27,7 @@ import (
 var sample embed.FS
 
 func (a *app) demoCommand() *cobra.Command {
-	dir, keep := "", false
+	dir, keep, tour := "", false, false
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "A sample repository and scripted agents, start to end, no other set-up",
@@ -36,13 +36,27 @@ a slice of two tasks in a new folder, and runs the slice on a Temporal server of
 its own. The first try at the first task is wrong on purpose. Everything is in
 that folder; nothing else on this machine is changed.
 
+With --tour, it plays small examples instead, one after another: vetoes, advice,
+corrections, a conflict, gates, and slices that are blocked. Named ones are played
+if any are named; examples/README.md lists all.
+
 The first time, the server is built, which takes some minutes.`,
-		Args: nothing,
-		RunE: does(func(ctx context.Context, _ []string) error {
+		Example: "  interlock demo --keep\n  interlock demo --tour\n  interlock demo --tour conflict blocked-verify-red",
+		Args: func(c *cobra.Command, args []string) error {
+			if tour {
+				return nil
+			}
+			return nothing(c, args)
+		},
+		RunE: does(func(ctx context.Context, args []string) error {
+			if tour {
+				return a.tour(ctx, dir, args, keep)
+			}
 			return a.demo(ctx, dir, keep)
 		}),
 	}
 	c.Flags().StringVar(&dir, "dir", "", "folder to make (default: a new one for temporary files)")
+	c.Flags().BoolVar(&tour, "tour", false, "play the examples, one after another")
 	c.Flags().BoolVar(&keep, "keep", false, "keep the server, and with it the Web UI, until interrupted")
 	return c
 }

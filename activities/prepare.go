@@ -41,6 +41,11 @@ func (a *Activities) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOu
 		}
 		return slice.ClaimOut{}, err
 	}
+	if err := store.Taken(in.Slice); workspace.KindOf(err) == workspace.Foreign {
+		return refused(machine.CausePrecondition, err.Error()+"; give this slice an id of its own")
+	} else if err != nil {
+		return slice.ClaimOut{}, err
+	}
 	record, err := store.Ledger(ctx, in.Slice)
 	if err != nil {
 		return slice.ClaimOut{}, err
@@ -80,11 +85,8 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 		}
 		return slice.PrepareOut{}, err
 	}
-	kept, err := json.Marshal(terms{Spec: in.Spec, Policy: policy})
+	out, err := w.keep(ctx, terms{Spec: in.Spec, Policy: policy})
 	if err != nil {
-		return slice.PrepareOut{}, err
-	}
-	if err := w.store.SetBlob(ctx, in.Slice, specBlob, kept); err != nil {
 		return slice.PrepareOut{}, err
 	}
 	if err := w.begin(ctx, base.Commit); err != nil {
@@ -98,10 +100,27 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 	if err := tree.Restore(ctx, base.Commit, true); err != nil {
 		return slice.PrepareOut{}, err
 	}
+	out.Base = base.Commit
+	return out, nil
+}
+
+// keep keeps spec and policy in the store, and says what the slice works with
+// under them.
+func (w *work) keep(ctx context.Context, t terms) (slice.PrepareOut, error) {
+	kept, err := json.Marshal(t)
+	if err != nil {
+		return slice.PrepareOut{}, err
+	}
+	if err := w.store.SetBlob(ctx, w.Slice, specBlob, kept); err != nil {
+		return slice.PrepareOut{}, err
+	}
+	tree, err := w.store.Workspace(w.Slice)
+	if err != nil {
+		return slice.PrepareOut{}, err
+	}
 	return slice.PrepareOut{
-		Ended: w.ended(machine.Done, ""), Base: base.Commit, Rules: spec.Rules(in.Spec, policy),
-		Plan: ledger.Hash(string(kept)), Workspace: tree.Dir(), Branch: slice.Branch(in.Slice),
-		Gates: policy.Gates, External: external(policy),
+		Ended: w.ended(machine.Done, ""), Rules: spec.Rules(t.Spec, t.Policy), Plan: ledger.Hash(string(kept)),
+		Workspace: tree.Dir(), Store: w.store.Dir(), Branch: slice.Branch(w.Slice), Gates: t.Policy.Gates, External: external(t.Policy),
 	}, nil
 }
 

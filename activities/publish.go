@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -153,11 +154,23 @@ func (w *work) undoBranch(ctx context.Context, in slice.UndoIn) (string, error) 
 	return fmt.Sprintf("branch %s is not at %s", in.Branch, where), nil
 }
 
-// conclude writes the last lines of the record.
+// conclude writes the last lines of the record, and keeps what a reopening
+// goes on with.
 func (a *Activities) conclude(ctx context.Context, in slice.ConcludeIn) (slice.Ack, error) {
 	w, err := a.open(ctx, in.Header)
 	if err != nil {
 		return slice.Ack{}, err
 	}
+	if in.Notes != nil {
+		b, err := json.Marshal(in.Notes)
+		if err != nil {
+			return slice.Ack{}, err
+		}
+		if err := w.store.SetBlob(ctx, in.Slice, notesBlob, b); err != nil {
+			return slice.Ack{}, err
+		}
+	}
 	return w.ack, nil
 }
+
+const notesBlob = "notes"

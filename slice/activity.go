@@ -17,6 +17,7 @@ const (
 	ActClaim      Activity[ClaimIn, ClaimOut]         = "claim"
 	ActPrepare    Activity[PrepareIn, PrepareOut]     = "prepare"
 	ActRestore    Activity[RestoreIn, Ack]            = "restore"
+	ActReopen     Activity[ReopenIn, ReopenOut]       = "reopen"
 	ActBaseline   Activity[MeasureIn, MeasureOut]     = "baseline"
 	ActImplement  Activity[ImplementIn, ImplementOut] = "implement"
 	ActCheck      Activity[MeasureIn, MeasureOut]     = "check"
@@ -128,13 +129,38 @@ type PrepareOut struct {
 	Rules machine.Rules `json:"rules"`
 	// Plan is the hash of spec and policy: what the plan gate approves.
 	Plan string `json:"plan"`
-	// Workspace is the folder in which the agent works.
+	// Workspace is the folder in which the agent works, Store the bare
+	// repository of the host that holds the slice's commits.
 	Workspace string `json:"workspace"`
+	Store     string `json:"store,omitempty"`
 	Branch    string `json:"branch"`
 	// Gates says how gates remind and expire, External which roles are driven
 	// from outside.
 	Gates    Gates    `json:"gates,omitzero"`
 	External []string `json:"external,omitempty"`
+}
+
+// ReopenIn asks for what a slice that has ended goes on with: the state that
+// its record folds to, under the spec that is given now.
+type ReopenIn struct {
+	Header
+	Spec        Spec  `json:"spec"`
+	CapMicroUSD int64 `json:"cap_micro_usd,omitempty"`
+}
+
+// ReopenOut is what the slice goes on with.
+type ReopenOut struct {
+	PrepareOut
+	// State is the one that the record folds to, By what it is reopened with.
+	State machine.State     `json:"state"`
+	By    machine.Reopening `json:"by"`
+	// Tasks are all tasks: the committed ones as they were, then those of the spec.
+	Tasks     []Task   `json:"tasks"`
+	Commits   []string `json:"commits,omitempty"`
+	Good      string   `json:"good"`
+	Candidate string   `json:"candidate,omitempty"`
+	Whole     string   `json:"whole,omitempty"`
+	Notes     Notes    `json:"notes"`
 }
 
 // RestoreIn asks to put the workspace back to the last good commit, before
@@ -359,6 +385,8 @@ type UndoOut struct {
 // ConcludeIn asks to write the last lines of the record.
 type ConcludeIn struct {
 	Header
+	// Notes are kept for a reopening; nil if there is none.
+	Notes *Notes `json:"notes,omitempty"`
 }
 
 // SettleIn asks what a call has cost that was cut off and is not tried again.

@@ -53,6 +53,8 @@ type Policy struct {
 	Gates   Gates    `json:"gates,omitzero"`
 	Deliver Deliver  `json:"deliver,omitzero"`
 	Quota   Quota    `json:"quota,omitzero"`
+	// Prices are for programs that tell tokens but no cost.
+	Prices []Price `json:"prices,omitempty"`
 	// Env names the variables of the worker that agents and checks may see.
 	Env     []string `json:"env,omitempty"`
 	Sandbox Sandbox  `json:"sandbox,omitempty"`
@@ -114,8 +116,10 @@ type Agent struct {
 	Name string `json:"name,omitempty"`
 	// Use is the adapter.
 	Use Adapter `json:"use"`
-	// Run is the argument list of the command adapter.
-	Run   Argv   `json:"run,omitempty"`
+	// Run is the argument list of the command adapter; for an adapter that knows
+	// its program, how it is begun, if it is not found in PATH by its name.
+	Run Argv `json:"run,omitempty"`
+	// Model is the model that must answer; empty means the program's own choice.
 	Model string `json:"model,omitempty"`
 	// Timeout ends a call; 0 means DefaultCallTimeout.
 	Timeout Duration `json:"timeout,omitempty"`
@@ -135,7 +139,25 @@ const (
 	AdapterCommand Adapter = "command"
 	// AdapterExternal waits for somebody to report the answer: pull mode.
 	AdapterExternal Adapter = "external"
+	// The others drive a program that they know.
+	AdapterClaude   Adapter = "claude"   // Claude Code
+	AdapterCodex    Adapter = "codex"    // Codex CLI
+	AdapterGemini   Adapter = "gemini"   // Gemini CLI
+	AdapterOpencode Adapter = "opencode" // opencode
 )
+
+// Price is what tokens of a model cost, in US dollars for a million. It is used
+// where a program tells its tokens but not its cost.
+type Price struct {
+	Model string `json:"model"`
+	Input USD    `json:"input"`
+	// CachedInput is for input that the provider had in its cache; nil means Input.
+	CachedInput *USD `json:"cached_input,omitempty"`
+	Output      USD  `json:"output"`
+	// Source says where the price is from, Date (2006-01-02) when it was so.
+	Source string `json:"source"`
+	Date   string `json:"date"`
+}
 
 // Rubric is one criterion that judges score from 1 to 5.
 type Rubric struct {

@@ -10,10 +10,33 @@ import (
 // so that any Temporal client can start one.
 type Input struct {
 	Spec
+	// Reopen asks to go on with a slice that has ended, instead of from the start.
+	Reopen *Reopen `json:"reopen,omitempty"`
 	// Carry is the state of the run before; only continue-as-new sets it.
 	Carry *Carry `json:"carry,omitempty"`
 	// Wrong says why the input could not be read; the rest is empty then.
 	Wrong string `json:"-"`
+}
+
+// Reopen says why a slice is reopened, and what else changes beside the spec.
+type Reopen struct {
+	Reason string `json:"reason"`
+	// CapMicroUSD is what the slice may spend from now on, all runs together;
+	// 0 leaves it as policy says.
+	CapMicroUSD int64 `json:"cap_micro_usd,omitempty"`
+}
+
+// Notes are what the record does not hold and a reopened slice goes on with.
+type Notes struct {
+	Feedback Feedback `json:"feedback,omitzero"`
+	// Extra are tasks that the machine added to those of the spec.
+	Extra []Task `json:"extra,omitempty"`
+	// Vetoed is the candidate of the last veto, Open the corrections not made.
+	Vetoed string    `json:"vetoed,omitempty"`
+	Open   []Finding `json:"open,omitempty"`
+	Tip    string    `json:"tip,omitempty"`
+	// Undo are the compensations that are still due.
+	Undo []UndoIn `json:"undo,omitempty"`
 }
 
 // Carry is the state of a slice that must survive: the continue-as-new argument.
@@ -27,8 +50,9 @@ type Carry struct {
 	Plan    string        `json:"plan,omitempty"`
 	Branch  string        `json:"branch,omitempty"`
 	Started int64         `json:"started"` // Unix milliseconds
-	// Workspace is the agent's folder on the host.
+	// Workspace is the agent's folder on the host, Store the bare repository.
 	Workspace string `json:"workspace,omitempty"`
+	Store     string `json:"store,omitempty"`
 	// Candidate is the tree in work, Whole the commit that is delivered.
 	Candidate string `json:"candidate,omitempty"`
 	Whole     string `json:"whole,omitempty"`

@@ -46,6 +46,8 @@ type run struct {
 	// are the roles whose report the step waits for.
 	decisions, reports workflow.ReceiveChannel
 	due                []string
+	// reopening is set in the run that reopens a slice.
+	reopening *slice.Reopen
 	// result is set once the slice has ended.
 	result *slice.Result
 }
@@ -68,10 +70,15 @@ func restore(ctx workflow.Context, in slice.Input) *run {
 	}
 	r.Started = workflow.Now(ctx).UnixMilli()
 	r.State = machine.New(len(in.Tasks), machine.Rules{})
+	r.reopening = in.Reopen
 	for _, t := range in.Tasks {
-		r.Tasks = append(r.Tasks, slice.TaskStatus{ID: t.ID, Criterion: clip(oneLine(t.Criterion), shownCriterion)})
+		r.Tasks = append(r.Tasks, taskStatus(t))
 	}
 	return r
+}
+
+func taskStatus(t slice.Task) slice.TaskStatus {
+	return slice.TaskStatus{ID: t.ID, Criterion: clip(oneLine(t.Criterion), shownCriterion)}
 }
 
 func (r *run) listen(ctx workflow.Context) error {
@@ -93,6 +100,9 @@ func (r *run) listen(ctx workflow.Context) error {
 }
 
 func (r *run) run(ctx workflow.Context) (slice.Result, error) {
+	if r.reopening != nil {
+		r.reopen(ctx, *r.reopening)
+	}
 	for !r.State.Ended() {
 		if err := r.publish(ctx); err != nil {
 			return slice.Result{}, err
@@ -185,6 +195,7 @@ func (r *run) take(ctx workflow.Context, turn machine.Turn) (slice.Ended, string
 		if ended, err := r.claim(ctx); err != nil || ended.Outcome != machine.Done {
 			return ended, "", err
 		}
+		r.append(ctx, ledger.Line{Kind: ledger.Start, Slice: r.id, Tasks: len(r.spec.Tasks), Spec: hash(r.spec)})
 	}
 	op := r.intend(ctx, turn)
 	ended, err := take(r, r.host(ctx, turn.String()), r.header(ctx, turn, op))
@@ -407,7 +418,7 @@ func (r *run) conclude(ctx workflow.Context) {
 	options := workflow.GetActivityOptions(r.host(ctx, "conclude"))
 	options.ScheduleToCloseTimeout = 10 * time.Minute
 	out, err := execute(workflow.WithActivityOptions(ctx, options), slice.ActConclude,
-		slice.ConcludeIn{Header: r.header(ctx, machine.Turn{Step: r.State.Step}, "")})
+		slice.ConcludeIn{Header: r.header(ctx, machine.Turn{Step: r.State.Step}, ""), Notes: r.notes()})
 	if err != nil {
 		r.Failed = append(r.Failed, "the end of the record could not be written: "+rootMessage(err))
 		return

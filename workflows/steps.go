@@ -53,7 +53,6 @@ func (r *run) claim(ctx workflow.Context) (slice.Ended, error) {
 	r.Run = out.Runs + 1
 	r.State.SpentMicroUSD = out.SpentMicroUSD
 	r.Ledger = slice.Tail{N: out.Written, Head: out.Head}
-	r.append(ctx, ledger.Line{Kind: ledger.Start, Slice: r.id, Tasks: len(r.spec.Tasks), Spec: hash(r.spec)})
 	return out.Ended, nil
 }
 
@@ -65,7 +64,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 		return out.Ended, err
 	}
 	r.Base, r.Good, r.Plan = out.Base, out.Base, out.Plan
-	r.Workspace, r.Branch = out.Workspace, out.Branch
+	r.Workspace, r.Store, r.Branch = out.Workspace, out.Store, out.Branch
 	r.State.Rules = out.Rules
 	r.Gates, r.External = out.Gates, out.External
 	return out.Ended, nil

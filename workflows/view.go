@@ -279,6 +279,9 @@ func (r *run) resultOf(ctx workflow.Context, undone []string) slice.Result {
 			res.Kept = append(res.Kept, r.Workspace)
 		}
 	}
+	if res.Ending != machine.Delivered && r.Good != r.Base && r.Store != "" {
+		res.Kept = append(res.Kept, fmt.Sprintf("its commits: git fetch %s %s", r.Store, slice.Ref(r.id, "good")))
+	}
 	return fit(res)
 }
 

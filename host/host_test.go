@@ -153,6 +153,9 @@ func (s *fakeServer) CompleteActivity(_ context.Context, token []byte, result an
 	if result != nil {
 		return fmt.Errorf("a result %v", result)
 	}
+	if len(s.unstuck) != len(s.failed)+1 {
+		return errors.New("the workflow task that this makes may go to the earlier worker")
+	}
 	s.failed[string(token)] = err
 	return s.failWith[string(token)]
 }

@@ -125,14 +125,18 @@ type site struct {
 	t    *testing.T
 	lane *lane
 	// id is the slice's.
-	id                                     string
+	id string
+	// dir holds the others.
 	dir, home, control, repository, remote string
-	trees                                  [2]string
-	run                                    client.WorkflowRun
-	closed                                 chan struct{}
-	closedAt                               time.Time
-	result                                 slice.Result
-	err                                    error
+	// trees are what the tasks are to make.
+	trees [2]string
+
+	run client.WorkflowRun
+	// closed is closed when the slice has ended, and what follows is set.
+	closed   chan struct{}
+	closedAt time.Time
+	result   slice.Result
+	err      error
 }
 
 func newSite(t *testing.T) *site {
@@ -423,6 +427,19 @@ func (s *site) requireRecovered(last *workerProcess) {
 	require.LessOrEqual(s.t, gap, maxGap, "%s\n%s", where, s.log())
 }
 
+// requireSteady asserts that nothing was ended by the heartbeat timeout: that
+// would hide that something was lost.
+func (s *site) requireSteady() {
+	s.t.Helper()
+	var before event
+	for i, e := range s.events() {
+		if i > 0 {
+			require.Less(s.t, e.Time.Sub(before.Time), DefaultHeartbeat*2/3, "between %q and %q\n%s", before.Msg, e.Msg, s.log())
+		}
+		before = e
+	}
+}
+
 // requireDelivered asserts that the slice ended as an undisturbed one does,
 // and has cost what is said.
 func (s *site) requireDelivered(cost int64) {
@@ -445,6 +462,7 @@ func (s *site) requireDelivered(cost int64) {
 	require.Equal(t, s.result.Ledger.N, folded.N)
 	require.Equal(t, s.result.Ledger.Head, folded.Head)
 	require.Equal(t, 1, folded.Runs)
+	s.requireSteady()
 	heads := map[string]bool{}
 	for _, l := range lines {
 		heads[ledger.Hash(l)] = true

@@ -104,15 +104,16 @@ func (t *tokens) fail(ctx context.Context, c client.Client, log *slog.Logger) er
 		}
 		var tok token
 		if json.Unmarshal(b, &tok) == nil && len(tok.Token) > 0 {
-			err := c.CompleteActivity(ctx, tok.Token, nil, lost)
 			var gone *serviceerror.NotFound
+			// First, because giving the activity back may make a workflow task.
+			if err := t.unstick(ctx, c, tok.Workflow); err != nil && !errors.As(err, &gone) {
+				log.Warn("the server may look for the earlier worker once more, which takes some seconds", "slice", tok.Workflow, "error", err)
+			}
+			err := c.CompleteActivity(ctx, tok.Token, nil, lost)
 			if err == nil {
 				log.Info("gave back an activity that an earlier worker had in hand", "slice", tok.Workflow, "activity", tok.Activity)
 			} else if !errors.As(err, &gone) {
 				log.Warn("an activity could not be given back: it goes on after its heartbeat timeout", "slice", tok.Workflow, "activity", tok.Activity, "error", err)
-			}
-			if err := t.unstick(ctx, c, tok.Workflow); err != nil && !errors.As(err, &gone) {
-				log.Warn("the server may look for the earlier worker once more, which takes some seconds", "slice", tok.Workflow, "error", err)
 			}
 		}
 		if err := os.Remove(path); err != nil {

@@ -46,6 +46,11 @@ func (a *Activities) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOu
 	} else if err != nil {
 		return slice.ClaimOut{}, err
 	}
+	if err := store.Taken(in.Slice); workspace.KindOf(err) == workspace.Foreign {
+		return refused(machine.CausePrecondition, err.Error()+"; give this slice an id of its own")
+	} else if err != nil {
+		return slice.ClaimOut{}, err
+	}
 	record, err := store.Ledger(ctx, in.Slice)
 	if err != nil {
 		return slice.ClaimOut{}, err

@@ -185,3 +185,27 @@ func TestStockClient(t *testing.T) {
 		})
 	}
 }
+
+// TestSameIDInAnotherRepository starts a slice whose id another repository has:
+// the work that a blocked slice left there stays.
+func TestSameIDInAnotherRepository(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{budgets: "checks: 0", implementer: `echo BROKEN >hello.txt; answer`})
+	w.ends(machine.BlockedChecks, machine.CauseRed)
+	before := hashes(t, filepath.Join(shared.home, "workspaces", w.id))
+	store := w.refsOf(w.store())
+
+	clone := filepath.Join(w.dir, "other")
+	w.git(w.dir, "clone", "-q", w.repo, clone)
+	text, err := os.ReadFile(w.file)
+	require.NoError(t, err)
+	file := filepath.Join(w.dir, "other.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(text), w.repo, clone, 1)), 0o644))
+	r, how := w.runFile(file)
+	require.Equal(t, 8, how.code, how.stdout+how.stderr)
+	require.Contains(t, r.Why, "belongs to another repository or slice")
+	require.Empty(t, r.Failed)
+	require.Equal(t, before, hashes(t, filepath.Join(shared.home, "workspaces", w.id)))
+	require.Equal(t, store, w.refsOf(w.store()))
+	require.DirExists(t, filepath.Join(shared.home, "slices", w.id))
+}

@@ -728,6 +728,7 @@ func TestRemove(t *testing.T) {
 	require.NoError(t, os.WriteFile(f.ws.Dir()+"/precious", nil, 0o644))
 	require.Equal(t, Foreign, KindOf(f.ws.Remove(f.ctx, "")))
 	require.Equal(t, Foreign, KindOf(f.ws.Restore(f.ctx, f.base, true)))
+	require.Equal(t, Foreign, KindOf(f.store.Taken("s1")))
 	require.FileExists(t, f.ws.Dir()+"/precious")
 	require.NoError(t, os.RemoveAll(filepath.Dir(f.ws.Dir())))
 	require.NoError(t, f.ws.Restore(f.ctx, f.base, true))
@@ -735,7 +736,15 @@ func TestRemove(t *testing.T) {
 	other := must(Open(f.ctx, f.home, f.top+"/other"))
 	w := must(other.Workspace("s1"))
 	require.Equal(t, Foreign, KindOf(w.Remove(f.ctx, "")))
+	require.Equal(t, Foreign, KindOf(other.Taken("s1")))
+	require.NoError(t, f.store.Taken("s1"))
+	require.NoError(t, f.ws.Remove(f.ctx, ""))
+	require.NoError(t, other.Taken("s1"))
+	v := must(f.store.View("s1", "check"))
+	require.NoError(t, v.Move(f.ctx, f.base, f.base))
+	require.Equal(t, Foreign, KindOf(other.Taken("s1")))
 	require.NoError(t, f.store.RemoveViews(f.ctx, "s1"))
+	require.NoError(t, other.Taken("s1"))
 }
 
 // TestSnapshotHasNoMemory: the candidate follows from the last good commit and the files alone.

@@ -178,6 +178,9 @@ func (d *document) tighten(repo, own slice.Policy) slice.Policy {
 		p.Quota.Wait = own.Quota.Wait
 	}
 	d.lower("policy.quota.max_wait", &p.Quota.MaxWait, own.Quota.MaxWait, maxWait)
+	if own.Prices != nil && !reflect.DeepEqual(own.Prices, repo.Prices) {
+		d.bad("policy.prices", "they are not the repository's", "the prices of the repository's policy, or none", "what tokens cost is the repository's to say")
+	}
 	for _, name := range own.Env {
 		if !slices.Contains(repo.Env, name) {
 			d.bad("policy.env", fmt.Sprintf("%q is not in the repository's env", name), "some of: "+strings.Join(repo.Env, ", "), noLooser)

@@ -31,6 +31,7 @@ const (
 	maxTimeout   = slice.Duration(24 * time.Hour)
 	maxWait      = slice.Duration(30 * 24 * time.Hour)
 	maxName      = 64
+	maxPrices    = 1000
 )
 
 // slice checks what holds for every slice, wherever it came from.
@@ -105,6 +106,7 @@ func (d *document) policy(at string, p slice.Policy, part bool) {
 	d.duration(join(at, "quota.max_wait"), p.Quota.MaxWait, maxWait)
 	d.duration(join(at, "gates.remind"), p.Gates.Remind, maxWait)
 	d.duration(join(at, "gates.expire"), p.Gates.Expire, maxWait)
+	d.prices(join(at, "prices"), p.Prices)
 	for i, name := range p.Env {
 		if !envName.MatchString(name) {
 			d.bad(join(at, fmt.Sprintf("env[%d]", i)), fmt.Sprintf("%.60q is no name of an environment variable", name), "a name such as HTTPS_PROXY, without a value", "")
@@ -190,6 +192,8 @@ func (d *document) agent(at string, a slice.Agent, part bool) {
 		d.bad(at+".use", fmt.Sprintf("unknown adapter %.60q", a.Use), "one that this version has: "+or(adapters), hint)
 	case a.Use == slice.AdapterExternal && len(a.Run) > 0:
 		d.bad(at+".run", "it has a command, but the adapter external waits for a report", "no run, or use: command", "")
+	case a.Use == slice.AdapterOpencode && a.Model != "" && !strings.Contains(strings.Trim(a.Model, "/"), "/"):
+		d.bad(at+".model", fmt.Sprintf("%.60q names no provider", a.Model), "provider/model, as openai/gpt-5.5", "")
 	case a.Use == slice.AdapterCommand && len(a.Run) == 0:
 		d.bad(at+".run", "it has no command", `the program of the adapter "command" with its arguments`, "")
 	}
@@ -207,7 +211,33 @@ func (d *document) agent(at string, a slice.Agent, part bool) {
 	}
 }
 
-var adapters = []string{string(slice.AdapterCommand), string(slice.AdapterExternal)}
+var adapters = []string{
+	string(slice.AdapterCommand), string(slice.AdapterExternal),
+	string(slice.AdapterClaude), string(slice.AdapterCodex), string(slice.AdapterGemini), string(slice.AdapterOpencode),
+}
+
+func (d *document) prices(at string, list []slice.Price) {
+	if len(list) > maxPrices {
+		d.bad(at, fmt.Sprintf("there are %d prices", len(list)), fmt.Sprintf("at most %d", maxPrices), "")
+		return
+	}
+	first := map[string]string{}
+	for i, p := range list {
+		here := fmt.Sprintf("%s[%d]", at, i)
+		d.line(here+".model", p.Model, maxTitle, "the name of a model")
+		d.unique(first, here+".model", "model", p.Model)
+		d.usd(here+".input", &p.Input)
+		d.usd(here+".cached_input", p.CachedInput)
+		d.usd(here+".output", &p.Output)
+		if p.Input == 0 && p.Output == 0 {
+			d.bad(here, "it costs nothing", "what a million tokens cost, as input and output", "without a price, a call is charged what was reserved for it")
+		}
+		d.line(here+".source", p.Source, maxTitle, "where the price is from")
+		if _, err := time.Parse(time.DateOnly, p.Date); err != nil {
+			d.bad(here+".date", fmt.Sprintf("%.60q is no date", p.Date), "when the price was so, as 2026-11-30", "")
+		}
+	}
+}
 
 func (d *document) commands(at string, list []slice.Command, measures bool) {
 	if len(list) > maxCommands {

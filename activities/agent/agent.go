@@ -104,6 +104,14 @@ type Call struct {
 	Dir string
 	// Env is the whole environment: see Environment.
 	Env []string
+	// Own is a folder of the slice's, outside of Dir, where an adapter keeps
+	// files of its own; empty means a folder in HOME.
+	Own string
+	// Session is that of an earlier answer, to be taken up again; empty begins a
+	// new one. The adapter command gets it in its brief.
+	Session string
+	// Prices are what tokens cost, for programs that do not tell their cost.
+	Prices []slice.Price
 	// Marker is that of process.Command.
 	Marker string
 	// Report is the answer of a role that is driven from outside.
@@ -120,7 +128,7 @@ type Answer struct {
 	// class is Answered.
 	Raw json.RawMessage
 	// CostMicroUSD is what to charge. CostKnown is false if the program did not
-	// say and the reservation is charged.
+	// say and the reservation is charged, or if it was ended after it said.
 	CostMicroUSD int64
 	CostKnown    bool
 	// Session is under what name the conversation can be taken up again.
@@ -128,8 +136,17 @@ type Answer struct {
 	// Reason is one line for a person: what happened and what to do. It is
 	// empty if the class is Answered.
 	Reason string
-	// ResetAt is when a limit ends; zero if that is not known.
+	// FellBack is true if Call.Session was not there, and a new session was
+	// begun with the whole brief.
+	FellBack bool
+	// Model is the model that answered, Tokens what it used; each is zero if the
+	// program did not say.
+	Model  string
+	Tokens Tokens
+	// ResetAt is when a limit ends, Wait how long the provider asks to wait
+	// before the next try; each is zero if that is not known. Neither is checked.
 	ResetAt time.Time
+	Wait    time.Duration
 	// Evidence is the brief and what the program wrote.
 	Evidence []slice.Evidence
 }
@@ -150,7 +167,10 @@ func New(use slice.Adapter, store *evidence.Store) (Adapter, error) {
 	case slice.AdapterExternal:
 		return &External{Evidence: store}, nil
 	}
-	return nil, fmt.Errorf("there is no adapter %q: expected use: %s or %s", use, slice.AdapterCommand, slice.AdapterExternal)
+	if p, ok := programs[use]; ok {
+		return &Program{Evidence: store, use: use, binary: p.binary, command: p.command}, nil
+	}
+	return nil, fmt.Errorf("there is no adapter %q: expected use: command, external, claude, codex, gemini or opencode", use)
 }
 
 // Reservation is what one call of the agent may cost, in millionths of a US

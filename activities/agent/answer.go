@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,6 +75,75 @@ func Schema(r Role) json.RawMessage {
 	return b
 }
 
+// modelSchema is Schema without what a program tells and a model cannot know.
+func modelSchema(r Role) json.RawMessage {
+	var doc map[string]any
+	if json.Unmarshal(Schema(r), &doc) != nil {
+		return nil
+	}
+	delete(doc, "$schema")
+	if properties, ok := doc["properties"].(map[string]any); ok {
+		delete(properties, "session")
+		delete(properties, "cost_usd")
+	}
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// everyMember is modelSchema for providers that want every member required and
+// know few keywords: one that may be left out may be null. What is dropped is
+// checked here when the answer is read.
+func everyMember(r Role) json.RawMessage {
+	var doc any
+	if json.Unmarshal(modelSchema(r), &doc) != nil {
+		return nil
+	}
+	b, err := json.Marshal(demanding(doc, false))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func demanding(schema any, optional bool) any {
+	from, ok := schema.(map[string]any)
+	if !ok {
+		return schema
+	}
+	to := map[string]any{}
+	for _, key := range []string{"type", "description", "enum"} {
+		if v, ok := from[key]; ok {
+			to[key] = v
+		}
+	}
+	if enum, ok := to["enum"].([]any); ok {
+		to["type"] = "string"
+		if optional {
+			to["enum"] = append(enum, nil)
+		}
+	}
+	if items, ok := from["items"]; ok {
+		to["items"] = demanding(items, false)
+	}
+	if properties, ok := from["properties"].(map[string]any); ok {
+		required, _ := from["required"].([]any)
+		all, names := map[string]any{}, []string{}
+		for name, property := range properties {
+			all[name] = demanding(property, !slices.Contains(required, any(name)))
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		to["properties"], to["required"], to["additionalProperties"] = all, names, false
+	}
+	if kind, ok := to["type"].(string); ok && optional {
+		to["type"] = []string{kind, "null"}
+	}
+	return to
+}
+
 var compiled = sync.OnceValues(func() (map[Role]*jsonschema.Schema, error) {
 	schemas := map[Role]*jsonschema.Schema{}
 	for _, r := range Roles() {
@@ -106,13 +176,18 @@ type said struct {
 // readAnswer reads standard output as the answer of a role. The cost may be
 // known although the answer does not fit.
 func readAnswer(r Role, stdout []byte, mask *evidence.Masker) (said, error) {
-	schemas, err := compiled()
-	if err != nil {
-		return said{}, fmt.Errorf("schema of the %s: %w", r, err)
-	}
 	value, wrong := parse(stdout, mask)
 	if wrong != nil {
 		return said{wrong: wrong}, nil
+	}
+	return fits(r, value)
+}
+
+// fits checks a value as the answer of a role.
+func fits(r Role, value any) (said, error) {
+	schemas, err := compiled()
+	if err != nil {
+		return said{}, fmt.Errorf("schema of the %s: %w", r, err)
 	}
 	var s said
 	if object, ok := value.(map[string]any); ok {

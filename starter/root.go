@@ -185,7 +185,7 @@ Try it without any set-up:  interlock demo`,
 		commands []*cobra.Command
 	}{
 		{"slices", []*cobra.Command{a.demoCommand(), a.runCommand(), a.startCommand(), a.statusCommand(), a.listCommand(), a.waitCommand(), a.nextCommand(), a.cancelCommand()}},
-		{"look", []*cobra.Command{a.validateCommand(), a.graphCommand(), a.ledgerCommand()}},
+		{"look", []*cobra.Command{a.validateCommand(), a.graphCommand(), a.ledgerCommand(), a.explainCommand()}},
 		{"serve", []*cobra.Command{a.workerCommand(), a.serverCommand()}},
 	} {
 		for _, c := range group.commands {

@@ -105,4 +105,3 @@ func TestCaptures(t *testing.T) {
 		})
 	}
 }
-

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package e2e runs the real program and the embedded server against agents,
 // judges, checks, repositories and input that mean no good.
 //
@@ -132,6 +134,14 @@ func begin() (stop func(), err error) {
 	}
 }
 
+// needsServer skips a test where there is none.
+func needsServer(t *testing.T) {
+	t.Helper()
+	if shared.skip != "" {
+		t.Skip(shared.skip)
+	}
+}
+
 // ran is how a program ended.
 type ran struct {
 	code           int
@@ -160,4 +170,4 @@ func runIn(t *testing.T, dir string, args ...string) ran {
 }
 
 // patience is how long one command may take on a machine that is busy.
-const patience = time.Minute
+const patience = 2 * time.Minute

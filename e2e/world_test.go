@@ -1,3 +1,5 @@
+//go:build linux
+
 package e2e
 
 import (
@@ -72,9 +74,7 @@ const (
 
 func newWorld(t *testing.T, s setup) *world {
 	t.Helper()
-	if shared.skip != "" {
-		t.Skip(shared.skip)
-	}
+	needsServer(t)
 	id := idOf(t.Name())
 	dir := filepath.Join(shared.dir, "worlds", id)
 	w := &world{t: t, id: id, dir: dir, repo: filepath.Join(dir, id), remote: filepath.Join(dir, "remote.git"),

@@ -109,6 +109,9 @@ func (r *run) page() string {
 	switch {
 	case r.result != nil:
 		fmt.Fprintf(&b, "**%s**\n\n", markdown(headline(*r.result)))
+		if r.result.Ending == machine.Delivered {
+			fmt.Fprintf(&b, "branch `%s` in `%s`, commit `%s`\n\n", r.result.Branch, strings.ReplaceAll(r.result.Remote, "`", "'"), short(r.result.Commit))
+		}
 	case r.Waiting != nil:
 		b.WriteString(r.pageOfWait(turn))
 	case due:
@@ -134,6 +137,8 @@ func (r *run) page() string {
 		fmt.Fprintf(&b, " · base `%s` · run %d", short(r.Base), r.Run)
 	}
 	b.WriteString("\n")
+	b.WriteString(pageOfFindings("what the judges found last", r.Findings))
+	b.WriteString(pageOfFindings("corrections that stay open", r.Open))
 	if len(r.Recent) > 0 {
 		b.WriteString("\n| step | ended | took | why |\n|---|---|---|---|\n")
 		for i := len(r.Recent) - 1; i >= 0; i-- {
@@ -166,18 +171,19 @@ func (r *run) pageOfWait(turn machine.Turn) string {
 	var lines []string
 	if w.For == slice.WaitApproval {
 		fmt.Fprintf(&b, "It decides on `%s`. Look at it and decide:\n\n", w.Subject)
-		input := fmt.Sprintf(`{"verdict":"approved","subject":"%s","by":"YOUR NAME"}`, w.Subject)
+		input := fmt.Sprintf(`'{"verdict":"approved","by":"YOUR NAME",
+          "subject":"%s"}'`, w.Subject)
 		lines = []string{
 			"interlock approve " + r.id,
 			"interlock reject " + r.id + " --note 'WHY'",
-			fmt.Sprintf("temporal workflow update execute --workflow-id %s --name %s --input '%s'", r.id, slice.Decide, input),
-			fmt.Sprintf("temporal workflow signal --workflow-id %s --name %s --input '%s'", r.id, slice.Decide, input),
+			fmt.Sprintf("temporal workflow update execute --workflow-id %s \\\n      --name %s --input %s", r.id, slice.Decide, input),
+			fmt.Sprintf("temporal workflow signal --workflow-id %s \\\n      --name %s --input %s", r.id, slice.Decide, input),
 		}
 	} else {
 		b.WriteString("Whoever does it asks for the brief and reports:\n\n")
 		lines = []string{
 			"interlock next " + r.id,
-			fmt.Sprintf("interlock report %s --step %s --task %d --role %s --file ANSWER.json", r.id, turn.Step, turn.Task, w.Role),
+			r.reportLine(turn, w.Role),
 		}
 	}
 	for _, l := range lines {
@@ -186,6 +192,44 @@ func (r *run) pageOfWait(turn machine.Turn) string {
 	b.WriteString("\n")
 	return b.String()
 }
+
+// reportLine is the command that reports the answer of a role.
+func (r *run) reportLine(turn machine.Turn, role string) string {
+	line := fmt.Sprintf("interlock report %s --step %s", r.id, turn.Step)
+	if turn.Task > 0 {
+		line += fmt.Sprintf(" --task %d", turn.Task)
+	}
+	if turn.Step == machine.Judge || turn.Step == machine.JudgeSlice {
+		line += " --role " + role
+	}
+	return line + " \\\n      --file ANSWER.json"
+}
+
+// pageOfFindings lists findings, the heaviest first, as they are kept.
+func pageOfFindings(title string, all []slice.Finding) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s:\n\n", title)
+	for _, f := range first(all, pageFindings) {
+		where := ""
+		if f.File != "" {
+			where = " in " + markdown(clip(f.File, 100))
+			if f.Line > 0 {
+				where += fmt.Sprintf(", line %d", f.Line)
+			}
+		}
+		fmt.Fprintf(&b, "- **%s**%s: %s (%s)\n", f.Severity, where, cell(f.Claim), markdown(f.Judge))
+	}
+	if more := len(all) - pageFindings; more > 0 {
+		fmt.Fprintf(&b, "- %d more\n", more)
+	}
+	return b.String()
+}
+
+// pageFindings bounds the findings of one kind that a page lists.
+const pageFindings = 10
 
 func what(w slice.Wait) string {
 	if w.For == slice.WaitReport {

@@ -23,6 +23,8 @@ type progress struct {
 	heard      time.Time // when somebody answered last
 	told       bool      // that nobody answers
 	waiting    string
+	// endings are the commands that end the wait of a status; nil for none.
+	endings func(slice.Status) []string
 }
 
 func newProgress(w io.Writer, term terminal) *progress {
@@ -49,31 +51,31 @@ func (p *progress) show(s slice.Status) {
 		p.shown = d.N
 		p.line(p.step(d, len(s.Tasks)))
 	}
-	p.wait(s.Waiting)
+	p.wait(s)
 	if s.Due != nil {
 		p.due(s)
 	}
 }
 
-// wait says once what a slice waits for.
-func (p *progress) wait(w *slice.Wait) {
-	what := waits(w)
-	if what != "" && what != p.waiting {
-		p.line("  " + p.term.yellow(what))
+// wait says once what a slice waits for and what ends it, and again when it
+// is asked or reminded anew.
+func (p *progress) wait(s slice.Status) {
+	what := waits(s.Waiting)
+	if what == "" {
+		p.waiting = ""
+		return
 	}
-	p.waiting = what
-}
-
-// waits is a wait in words, with its deadline.
-func waits(w *slice.Wait) string {
-	if w == nil {
-		return ""
+	asking := fmt.Sprintf("%s %s %d %d", what, s.Waiting.Subject, s.Waiting.Asked, s.Waiting.Reminded)
+	if asking == p.waiting {
+		return
 	}
-	what := "waiting for " + plain(string(w.For))
-	if w.Until > 0 {
-		what += " until " + time.UnixMilli(w.Until).Format("Jan 2 15:04")
+	p.waiting = asking
+	p.line("  " + p.term.yellow(what))
+	if p.endings != nil {
+		for _, command := range p.endings(s) {
+			p.line("    " + command)
+		}
 	}
-	return what
 }
 
 // unanswered notes that no worker answered.

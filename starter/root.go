@@ -177,6 +177,7 @@ Try it without any set-up:  interlock demo`,
 	cobra.EnableCommandSorting = false // they stand in the order of use
 	root.AddGroup(
 		&cobra.Group{ID: "slices", Title: "Slices:"},
+		&cobra.Group{ID: "people", Title: "What slices wait for:"},
 		&cobra.Group{ID: "look", Title: "To look at:"},
 		&cobra.Group{ID: "serve", Title: "Processes:"},
 	)
@@ -184,8 +185,9 @@ Try it without any set-up:  interlock demo`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{"slices", []*cobra.Command{a.demoCommand(), a.runCommand(), a.startCommand(), a.statusCommand(), a.listCommand(), a.waitCommand(), a.nextCommand(), a.cancelCommand()}},
-		{"look", []*cobra.Command{a.validateCommand(), a.graphCommand(), a.ledgerCommand(), a.explainCommand()}},
+		{"slices", []*cobra.Command{a.initCommand(), a.demoCommand(), a.runCommand(), a.startCommand(), a.statusCommand(), a.listCommand(), a.waitCommand(), a.reopenCommand(), a.cancelCommand()}},
+		{"people", []*cobra.Command{a.nextCommand(), a.approveCommand(), a.rejectCommand(), a.reportCommand()}},
+		{"look", []*cobra.Command{a.validateCommand(), a.graphCommand(), a.ledgerCommand(), a.explainCommand(), a.doctorCommand()}},
 		{"serve", []*cobra.Command{a.workerCommand(), a.serverCommand()}},
 	} {
 		for _, c := range group.commands {

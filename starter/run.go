@@ -329,6 +329,12 @@ func (a *app) follow(ctx context.Context, s *session, id, runID string) (slice.R
 		ends <- end{r, err}
 	}()
 	p := newProgress(a.stderr, a.err)
+	p.endings = func(s slice.Status) []string {
+		if s.Due == nil {
+			return nil
+		}
+		return a.endings(id, *s.Due, s.Waiting)
+	}
 	defer p.clear()
 	statuses := make(chan *slice.Status)
 	polling, stop := context.WithCancel(ctx)

@@ -96,9 +96,9 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			defer s.Close()
 			if len(args) == 0 {
-				return a.list(ctx, s, "WorkflowType = 'Slice' AND ExecutionStatus = 'Running'", 200)
+				return a.list(ctx, s, anySlice+" AND ExecutionStatus = 'Running'", 200)
 			}
-			r, err := a.report(ctx, s, args[0])
+			r, err := a.known(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func (a *app) listCommand() *cobra.Command {
 	limit := 50
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "The slices that the server knows, the newest first",
+		Short: "The slices that the server knows: those that wait for a person, then the newest",
 		Args:  nothing,
 		RunE: does(func(ctx context.Context, _ []string) error {
 			s, err := a.connect(ctx)
@@ -119,7 +119,7 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			return a.list(ctx, s, "WorkflowType = 'Slice'", limit)
+			return a.list(ctx, s, anySlice, limit)
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "at most so many")
@@ -128,6 +128,15 @@ func (a *app) listCommand() *cobra.Command {
 
 // completeID offers the ids of slices to the shell.
 func (a *app) completeID(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.complete(c, args, anySlice)
+}
+
+// completeWaiting offers those that wait for a person.
+func (a *app) completeWaiting(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.complete(c, args, anySlice+" AND "+needsHuman)
+}
+
+func (a *app) complete(c *cobra.Command, args []string, query string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -138,13 +147,12 @@ func (a *app) completeID(c *cobra.Command, args []string, _ string) ([]cobra.Com
 		return nil, cobra.ShellCompDirectiveError
 	}
 	defer s.Close()
-	page, err := s.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.namespace, Query: "WorkflowType = 'Slice'", PageSize: 50})
+	all, err := find(ctx, s, query, 50)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var ids []cobra.Completion
-	for _, e := range page.GetExecutions() {
-		v := seenOf(e)
+	for _, v := range all {
 		ids = append(ids, cobra.CompletionWithDesc(v.Slice, v.state()))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
@@ -164,7 +172,38 @@ func nothing(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// list shows the slices of a query, those first that wait for a person.
 func (a *app) list(ctx context.Context, s *session, query string, limit int) error {
+	all, err := find(ctx, s, query+" AND "+needsHuman, limit)
+	var unregistered *serviceerror.InvalidArgument
+	if err != nil && !errors.As(err, &unregistered) {
+		return a.refused(s, err)
+	}
+	rest, err := find(ctx, s, query, limit)
+	if err != nil {
+		return a.refused(s, err)
+	}
+	for _, v := range rest {
+		if len(all) < limit && !slices.ContainsFunc(all, func(w seen) bool { return w.RunID == v.RunID }) {
+			all = append(all, v)
+		}
+	}
+	return a.print(all, func(w io.Writer) {
+		if len(all) == 0 {
+			a.say("no slices")
+			return
+		}
+		writeList(w, all, time.Now())
+	})
+}
+
+const (
+	anySlice   = "WorkflowType = 'Slice'"
+	needsHuman = slice.AttrNeedsHuman + " = true AND ExecutionStatus = 'Running'"
+)
+
+// find returns the slices of a query, the newest first, at most limit of them.
+func find(ctx context.Context, s *session, query string, limit int) ([]seen, error) {
 	all := []seen{}
 	var token []byte
 	for len(all) < limit {
@@ -172,7 +211,7 @@ func (a *app) list(ctx context.Context, s *session, query string, limit int) err
 			Namespace: s.namespace, Query: query, PageSize: int32(min(limit-len(all), 200)), NextPageToken: token,
 		})
 		if err != nil {
-			return a.refused(s, err)
+			return all, err
 		}
 		for _, e := range page.GetExecutions() {
 			if e.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
@@ -183,13 +222,7 @@ func (a *app) list(ctx context.Context, s *session, query string, limit int) err
 			break
 		}
 	}
-	return a.print(all, func(w io.Writer) {
-		if len(all) == 0 {
-			a.say("no slices")
-			return
-		}
-		writeList(w, all, time.Now())
-	})
+	return all, nil
 }
 
 func writeList(w io.Writer, all []seen, now time.Time) {
@@ -232,8 +265,8 @@ func orDash(s string) string {
 	return s
 }
 
-// report gathers what server and worker know about a slice.
-func (a *app) report(ctx context.Context, s *session, id string) (report, error) {
+// known gathers what server and worker know about a slice.
+func (a *app) known(ctx context.Context, s *session, id string) (report, error) {
 	d, err := s.describe(ctx, id, "")
 	if err != nil {
 		var unknown *serviceerror.NotFound
@@ -281,6 +314,9 @@ func (a *app) writeReport(w io.Writer, r report) {
 		f.add("state", r.state())
 		f.add("task", plain(r.Task))
 		f.add("waits", r.waits())
+		if r.NeedsHuman && r.Workflow == "running" {
+			f.add("", "interlock next "+r.Slice+a.here()+" says what ends it")
+		}
 		f.add("repo", plain(r.Repo))
 		f.add("cost", slice.USD(int64(r.CostUSD*1e6+0.5)).String())
 		f.add("started", r.Started.Local().Format("2006-01-02 15:04:05"))
@@ -297,7 +333,15 @@ func (a *app) writeReport(w io.Writer, r report) {
 	if s.Due != nil {
 		f.add("now", fmt.Sprintf("%s, for %s", s.Due, took(time.Since(time.UnixMilli(s.Since)))))
 	}
-	f.add("waits", strings.TrimPrefix(waits(s.Waiting), "waiting for "))
+	if s.Waiting != nil && s.Due != nil {
+		f.add("waits", strings.TrimPrefix(waits(s.Waiting), "waiting for "))
+		f.add("", since(s.Waiting, time.Now()))
+		f.add("subject", plain(s.Waiting.Subject))
+		f.list("end it", a.endings(r.Slice, *s.Due, s.Waiting))
+	}
+	if s.Ignored.Count > 0 {
+		f.add("ignored", a.out.yellow(fmt.Sprintf("%s; the last: %s", count(s.Ignored.Count, "message"), plain(s.Ignored.Last))))
+	}
 	f.add("repo", plain(s.Repo))
 	f.add("base", short(s.Base))
 	(&summary{result: slice.Result{Tasks: s.Tasks}, term: a.out}).tasks(&f)
@@ -312,32 +356,6 @@ func (a *app) writeReport(w io.Writer, r report) {
 	p := newProgress(w, terminal{color: a.out.color, width: a.out.width})
 	for _, d := range s.Recent {
 		p.line(p.step(d, len(s.Tasks)))
-	}
-}
-
-func (a *app) nextCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "next ID",
-		Short:             "The step that is due",
-		Args:              oneID,
-		ValidArgsFunction: a.completeID,
-		RunE: does(func(ctx context.Context, args []string) error {
-			s, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			r, err := a.report(ctx, s, args[0])
-			switch {
-			case err != nil:
-				return err
-			case r.Live != nil && r.Live.Due != nil:
-				return a.print(r.Live.Due, func(w io.Writer) { fmt.Fprintln(w, r.Live.Due) })
-			case r.Workflow == "running":
-				return missing("start one with: interlock worker"+a.homeFlag(), "no worker answers for slice %s; the server last saw %s", args[0], r.state())
-			}
-			return &failure{code: machine.ExitNotDue, err: fmt.Errorf("slice %s has ended as %s: no step is due", args[0], r.state())}
-		}),
 	}
 }
 

@@ -168,6 +168,14 @@ func (f *fields) add(label, value string) {
 	fmt.Fprintf(f.w, "  %s %s\n", f.term.dim(pad(label, 8)), strings.TrimRight(value, " "))
 }
 
+// list is add for several values.
+func (f *fields) list(label string, values []string) {
+	for _, v := range values {
+		f.add(label, v)
+		label = ""
+	}
+}
+
 // lines is add for a text of several lines.
 func (f *fields) lines(label, text string) {
 	for line := range strings.Lines(text) {

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"interlock/machine"
+	"interlock/slice"
+)
+
+// waits is a wait in words, with its deadline.
+func waits(w *slice.Wait) string {
+	if w == nil {
+		return ""
+	}
+	what := "waiting for " + plain(string(w.For))
+	if w.Role != "" {
+		what = fmt.Sprintf("waiting for the %s of %s", plain(string(w.For)), plain(w.Role))
+	}
+	if w.Until > 0 {
+		what += " until " + time.UnixMilli(w.Until).Format("Jan 2 15:04")
+	}
+	return what
+}
+
+// since says how long a wait lasts and how often it asked.
+func since(w *slice.Wait, now time.Time) string {
+	s := fmt.Sprintf("since %s (%s)", time.UnixMilli(w.Since).Format("Jan 2 15:04"), took(now.Sub(time.UnixMilli(w.Since))))
+	if w.Asked > 1 {
+		s += fmt.Sprintf(", asked %d times", w.Asked)
+	}
+	if w.Reminded > 0 {
+		s += ", reminded " + count(w.Reminded, "time")
+	}
+	return s
+}
+
+// endings are the commands that end a wait.
+func (a *app) endings(id string, turn machine.Turn, w *slice.Wait) []string {
+	if w == nil {
+		return nil
+	}
+	switch w.For {
+	case slice.WaitApproval:
+		subject := " --subject " + w.Subject
+		return []string{"interlock approve " + id + subject + a.here(), "interlock reject " + id + subject + a.here()}
+	case slice.WaitReport:
+		return []string{"interlock next " + id + a.here(), a.reportLine(id, turn, w.Role)}
+	}
+	return nil
+}
+
+// reportLine is the command that reports the answer of a role.
+func (a *app) reportLine(id string, turn machine.Turn, role string) string {
+	line := fmt.Sprintf("interlock report %s --step %s", id, turn.Step)
+	if turn.Task > 0 {
+		line += fmt.Sprintf(" --task %d --attempt %d", turn.Task, turn.Attempt)
+	}
+	if role != slice.RoleImplementer && role != slice.RoleAdvisor {
+		line += " --role " + slice.Argv{role}.String()
+	}
+	return line + " --file ANSWER.json" + a.here()
+}
+
+// here is how home and server are named in a command that a person is told to type.
+func (a *app) here() string {
+	flags := a.homeFlag()
+	if a.address != "" {
+		flags += " --address " + slice.Argv{a.address}.String()
+	}
+	if a.namespace != "" {
+		flags += " --namespace " + slice.Argv{a.namespace}.String()
+	}
+	return flags
+}

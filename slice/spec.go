@@ -199,7 +199,48 @@ type Deliver struct {
 	To string `json:"to,omitempty"`
 	// Remote is the name of a remote of the repository, or a URL; empty means origin.
 	Remote string `json:"remote,omitempty"`
+	// Forge is the code host of the remote; nil means: as the address of the remote says.
+	Forge *Forge `json:"forge,omitempty"`
+	// Checks are the names of what CI must report green before a merge. Merging
+	// at a forge needs it; an empty list says that there is no CI.
+	Checks []string `json:"checks,omitzero"`
+	// CITimeout is how long CI is waited for; 0 means DefaultCITimeout.
+	CITimeout Duration `json:"ci_timeout,omitempty"`
+	// Method is how the forge merges; empty means MergeCommit.
+	Method MergeMethod `json:"method,omitempty"`
 }
+
+// Forge is a code host.
+type Forge struct {
+	// Kind is what it is; empty means: as the address of the remote says.
+	Kind ForgeKind `json:"kind,omitempty"`
+	// BaseURL is where people see it; empty means the host of the remote.
+	BaseURL string `json:"base_url,omitempty"`
+	// Repo is owner/name; empty means: as the address of the remote says.
+	Repo string `json:"repo,omitempty"`
+	// TokenEnv names the variable of the worker that has the token; empty means
+	// GITHUB_TOKEN for GitHub.com, and INTERLOCK_FORGE_TOKEN for all others.
+	TokenEnv string `json:"token_env,omitempty"`
+}
+
+// ForgeKind is a kind of code host.
+type ForgeKind string
+
+// The kinds.
+const (
+	ForgeGit    ForgeKind = "git" // a plain remote: it has no proposals and no CI
+	ForgeGitHub ForgeKind = "github"
+	ForgeGitea  ForgeKind = "gitea" // and Forgejo
+)
+
+// MergeMethod is how a forge merges.
+type MergeMethod string
+
+// The methods.
+const (
+	MergeCommit MergeMethod = "merge"
+	MergeSquash MergeMethod = "squash"
+)
 
 // Quota says how long a provider's limit is waited for.
 type Quota struct {

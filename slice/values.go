@@ -17,6 +17,7 @@ const (
 	DefaultSliceUSD     = USD(20_000_000)
 	DefaultRemind       = Duration(24 * time.Hour)
 	DefaultExpire       = Duration(7 * 24 * time.Hour)
+	DefaultCITimeout    = Duration(2 * time.Hour)
 )
 
 // Duration is a time.Duration, written as Go writes it ("10m", "1h30m").

@@ -162,11 +162,14 @@ func TestInput(t *testing.T) {
 var (
 	// What git says differs between its versions.
 	gitSays = regexp.MustCompile(`: git [a-z-]+ in .*`)
-	commit  = regexp.MustCompile(`\b[0-9a-f]{40}\b|\b[0-9a-f]{10}\b`)
+	// The keys that there are change with every version.
+	keys   = regexp.MustCompile(`\b(agents|allow_removed_tests), [a-z0-9_, ]* or (verify|title)\b`)
+	commit = regexp.MustCompile(`\b[0-9a-f]{40}\b|\b[0-9a-f]{10}\b`)
 )
 
 // plain takes out of a text what differs between two runs.
 func (w *world) plain(text string) string {
 	text = strings.NewReplacer(w.repo, "$REPO", w.dir, "$DIR", shared.home, "$HOME", shared.dir, "$TMP", w.id, "$ID").Replace(text)
+	text = keys.ReplaceAllString(text, "$$KEYS")
 	return commit.ReplaceAllString(gitSays.ReplaceAllString(text, ": git …"), "$$COMMIT")
 }

@@ -48,6 +48,23 @@ func (s *Store) fetch(ctx context.Context, slice, base, pin string) (Base, error
 	if err != nil {
 		return Base{}, err
 	}
+	return s.bring(ctx, slice, ref, found, func(refspec string) error {
+		err := fetchInto(ctx, remote, s.source.location, refspec)
+		if err != nil {
+			err = s.classify(ctx, err, base)
+		}
+		return err
+	})
+}
+
+func fetchInto(ctx context.Context, remote git.Client, location, refspec string) error {
+	_, err := remote.Output(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--no-recurse-submodules", "--force", "--", location, refspec)
+	return err
+}
+
+// bring has what was found fetched into the store, inspects it, and pins it under ref.
+func (s *Store) bring(ctx context.Context, slice, ref string, found Base, fetch func(refspec string) error) (Base, error) {
 	// What is below a ref of ours is complete; an object alone may be the start of a fetch that was killed.
 	pins, err := s.refs(ctx, slice)
 	if err != nil {
@@ -63,9 +80,8 @@ func (s *Store) fetch(ctx context.Context, slice, base, pin string) (Base, error
 	if what == "" {
 		what = found.Commit
 	}
-	if _, err := remote.Output(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--no-recurse-submodules", "--force", "--", s.source.location, what+":"+incoming); err != nil {
-		return Base{}, s.classify(ctx, err, base)
+	if err := fetch(what + ":" + incoming); err != nil {
+		return Base{}, err
 	}
 	// The branch may have moved since it was looked at: what was fetched counts.
 	commit, err := s.git.Line(ctx, "rev-parse", "--quiet", "--verify", "--end-of-options", incoming+"^{commit}")
@@ -73,7 +89,7 @@ func (s *Store) fetch(ctx context.Context, slice, base, pin string) (Base, error
 		found.Commit = commit
 		err = s.inspect(ctx, commit)
 	} else if git.ExitCode(err) == 1 {
-		err = errorf(NoSuchBase, nil, "base %q is no commit", base)
+		err = errorf(NoSuchBase, nil, "base %q is no commit", what)
 	}
 	if err == nil {
 		err = moveRef(ctx, s.git, ref, commit, pins[ref])

@@ -118,6 +118,55 @@ func (s *Store) push(ctx context.Context, location, branch, commit, expect strin
 	return PushResult{}, errorf(NotApplied, err, "branch %s of %s was not pushed", branch, where)
 }
 
+// RemoteTip does what Tip does for a branch of the remote at location, which is where the slice is merged.
+func (s *Store) RemoteTip(ctx context.Context, slice, location, branch string) (string, error) {
+	pin, err := sliceRef(slice, "tip")
+	if err != nil {
+		return "", err
+	}
+	id, err := s.RemoteBranch(ctx, location, branch)
+	if err != nil {
+		return "", err
+	}
+	if id == "" {
+		return "", errorf(NoSuchBase, nil, "there is no branch %q in %s", branch, git.Redact(location))
+	}
+	remote, err := s.remoteGit(ctx)
+	if err != nil {
+		return "", err
+	}
+	found, err := s.bring(ctx, slice, pin, Base{Commit: id, Ref: "refs/heads/" + branch}, func(refspec string) error {
+		return unread(ctx, fetchInto(ctx, remote, location, refspec), location)
+	})
+	return found.Commit, err
+}
+
+// RemoteBranch reads where the branch of the remote at location is now; "" if it is not there.
+func (s *Store) RemoteBranch(ctx context.Context, location, branch string) (string, error) {
+	ref := "refs/heads/" + branch
+	if !validRef(ref) || strings.HasPrefix(branch, "-") {
+		return "", errorf(InvalidInput, nil, "%q is no name for a branch", branch)
+	}
+	remote, err := s.remoteGit(ctx)
+	if err != nil {
+		return "", err
+	}
+	refs, err := lsRemote(ctx, remote, location, ref)
+	return refs[ref], unread(ctx, err, location)
+}
+
+// unread classes a failed look at a remote.
+func unread(ctx context.Context, err error, location string) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	kind, what := transportKind(git.Stderr(err))
+	if kind == Unreachable {
+		what = "cannot be reached"
+	}
+	return errorf(kind, err, "%s %s", git.Redact(location), what)
+}
+
 // above are the refs whose names are folders of ref's name.
 func above(ref string) (list []string) {
 	for dir := path.Dir(ref); dir != "refs/heads"; dir = path.Dir(dir) {

@@ -29,6 +29,9 @@ const (
 	ActJudgeSlice Activity[JudgeSliceIn, JudgeOut]    = "judge_slice"
 	ActE2E        Activity[MeasureIn, MeasureOut]     = "e2e"
 	ActPublish    Activity[PublishIn, PublishOut]     = "publish"
+	ActPropose    Activity[ProposeIn, ProposeOut]     = "propose"
+	ActAwaitCI    Activity[AwaitCIIn, AwaitCIOut]     = "await_ci"
+	ActMerge      Activity[MergeIn, MergeOut]         = "merge"
 	ActUndo       Activity[UndoIn, UndoOut]           = "undo"
 	ActConclude   Activity[ConcludeIn, Ack]           = "conclude"
 	ActSettle     Activity[SettleIn, Ended]           = "settle"
@@ -138,6 +141,10 @@ type PrepareOut struct {
 	// from outside.
 	Gates    Gates    `json:"gates,omitzero"`
 	External []string `json:"external,omitempty"`
+	// Onto is the branch that the slice is proposed for or merged into, CITimeout
+	// how long its CI is waited for.
+	Onto      string   `json:"onto,omitempty"`
+	CITimeout Duration `json:"ci_timeout,omitempty"`
 }
 
 // ReopenIn asks for what a slice that has ended goes on with: the state that
@@ -329,6 +336,9 @@ type ReconcileIn struct {
 	Attempt  int    `json:"attempt,omitempty"`
 	Unmerged string `json:"unmerged,omitempty"`
 	Session  string `json:"session,omitempty"`
+	// Onto is the branch of the remote that the slice is merged into; empty for
+	// one that only becomes a branch, which meets its base where that is.
+	Onto string `json:"onto,omitempty"`
 }
 
 // ReconcileOut is the commit that is verified, judged whole and delivered.
@@ -356,6 +366,79 @@ type PublishOut struct {
 	Remote string `json:"remote,omitempty"`
 }
 
+// Later asks the workflow to wait and to ask again. Empty means: there is
+// nothing to wait for, and the step has ended.
+type Later struct {
+	// For names the wait.
+	For WaitFor `json:"for,omitempty"`
+	// At is when to come back, in Unix milliseconds; 0 leaves it to the workflow.
+	At  int64  `json:"at,omitempty"`
+	Why string `json:"why,omitempty"`
+}
+
+// Proposal is a pull request of the slice; with Number 0 there is none.
+type Proposal struct {
+	Number int    `json:"number"`
+	URL    string `json:"url,omitempty"`
+}
+
+// ProposeIn asks to find or open the proposal of the slice's branch. It has no
+// field that could carry the implementer's words.
+type ProposeIn struct {
+	Header
+	Onto   string `json:"onto"`
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+	// Proposal is the one that is known already.
+	Proposal Proposal `json:"proposal,omitzero"`
+	// Added are tasks that the spec did not have.
+	Added  []Task     `json:"added,omitempty"`
+	Checks []Measured `json:"checks,omitempty"`
+	// Open are corrections that were not made.
+	Open []Finding `json:"open,omitempty"`
+	// E2EUnmeasured says that e2e could not be measured.
+	E2EUnmeasured bool `json:"e2e_unmeasured,omitempty"`
+}
+
+// ProposeOut is the proposal.
+type ProposeOut struct {
+	Ended
+	Later    Later    `json:"later,omitzero"`
+	Proposal Proposal `json:"proposal,omitzero"`
+}
+
+// AwaitCIIn asks what CI says of the commit now.
+type AwaitCIIn struct {
+	Header
+	Proposal Proposal `json:"proposal,omitzero"`
+	Commit   string   `json:"commit"`
+}
+
+// AwaitCIOut is what CI says; while it runs there is something to wait for.
+type AwaitCIOut struct {
+	Ended
+	Later  Later         `json:"later,omitzero"`
+	Checks []CheckResult `json:"checks,omitempty"`
+}
+
+// MergeIn asks to merge exactly a commit into the branch Onto, if that still
+// is at Tip.
+type MergeIn struct {
+	Header
+	Onto     string   `json:"onto"`
+	Tip      string   `json:"tip"`
+	Branch   string   `json:"branch"`
+	Commit   string   `json:"commit"`
+	Proposal Proposal `json:"proposal,omitzero"`
+}
+
+// MergeOut is what the commit became on its base.
+type MergeOut struct {
+	Ended
+	Later  Later  `json:"later,omitzero"`
+	Merged string `json:"merged,omitempty"`
+}
+
 // Undone is a kind of compensation.
 type Undone string
 
@@ -364,6 +447,7 @@ const (
 	UndoWorkspace Undone = "workspace"
 	UndoViews     Undone = "views"
 	UndoBranch    Undone = "branch"
+	UndoProposal  Undone = "proposal"
 )
 
 // UndoIn asks to take back one effect of the slice.
@@ -373,6 +457,8 @@ type UndoIn struct {
 	To     machine.Target `json:"to,omitempty"`
 	Branch string         `json:"branch,omitempty"`
 	Commit string         `json:"commit,omitempty"`
+	// Ending is why it is taken back.
+	Ending machine.Ending `json:"ending,omitempty"`
 }
 
 // UndoOut is what was seen after the compensation.

@@ -77,6 +77,15 @@ type Carry struct {
 	Undo   []UndoIn     `json:"undo,omitempty"`
 	Why    string       `json:"why,omitempty"`
 	Remote string       `json:"remote,omitempty"`
+	// Onto is the branch that the slice is proposed for or merged into, Merged
+	// the commit that it became there.
+	Onto      string   `json:"onto,omitempty"`
+	CITimeout Duration `json:"ci_timeout,omitempty"`
+	Proposal  Proposal `json:"proposal,omitzero"`
+	Merged    string   `json:"merged,omitempty"`
+	// CI is what the forge's checks said last, Added are tasks that the machine added.
+	CI    []CheckResult `json:"ci,omitempty"`
+	Added []Task        `json:"added,omitempty"`
 	// Failed are compensations that failed, with what to do by hand.
 	Failed []string `json:"failed,omitempty"`
 	// Gates and External are what policy says of gates, and which roles are
@@ -132,6 +141,9 @@ type WaitFor string
 const (
 	WaitApproval WaitFor = "approval"
 	WaitReport   WaitFor = "report"
+	WaitCI       WaitFor = "ci"
+	WaitForge    WaitFor = "forge"          // it has a limit or cannot be reached
+	WaitUnknown  WaitFor = "unknown effect" // it cannot be read whether an effect happened
 )
 
 // Wait is a named wait.
@@ -142,6 +154,8 @@ type Wait struct {
 	Subject string `json:"subject,omitempty"`
 	// Role says whose report is waited for.
 	Role string `json:"role,omitempty"`
+	// Why says what is not there yet, for a person.
+	Why string `json:"why,omitempty"`
 	// Since and Until are Unix milliseconds; without a deadline Until is 0.
 	Since int64 `json:"since"`
 	Until int64 `json:"until,omitempty"`
@@ -238,6 +252,9 @@ type Status struct {
 	Host    string        `json:"host,omitempty"`
 	Folder  string        `json:"folder,omitempty"`
 	Result  *Result       `json:"result,omitempty"`
+	// Proposal is the pull request, CI what its checks say.
+	Proposal Proposal      `json:"proposal,omitzero"`
+	CI       []CheckResult `json:"ci,omitempty"`
 }
 
 // Result is how a slice ended: what the workflow returns, or the details of
@@ -258,6 +275,8 @@ type Result struct {
 	Branch       string        `json:"branch,omitempty"`
 	Commit       string        `json:"commit,omitempty"`
 	Remote       string        `json:"remote,omitempty"`
+	Proposal     Proposal      `json:"proposal,omitzero"`
+	Merged       string        `json:"merged,omitempty"`
 	CostMicroUSD int64         `json:"cost_micro_usd"`
 	Millis       int64         `json:"millis"`
 	Ledger       Tail          `json:"ledger"`

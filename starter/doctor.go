@@ -408,7 +408,6 @@ func (d *doctor) agents(policy *slice.Policy) (all []finding) {
 	if policy == nil {
 		return nil
 	}
-	seen := map[string]bool{}
 	for _, a := range agents(*policy) {
 		name := a.Role
 		if a.Name != "" && a.Name != a.Role {
@@ -424,10 +423,9 @@ func (d *doctor) agents(policy *slice.Policy) (all []finding) {
 		if line, ok := shellLine(a.Run); ok {
 			program = strings.Fields(line + " sh")[0]
 		}
-		if seen[program] || !word.MatchString(program) {
+		if !word.MatchString(program) {
 			continue // a shell's own business
 		}
-		seen[program] = true
 		path, err := exec.LookPath(program)
 		if err != nil {
 			f.State, f.Found = broken, fmt.Sprintf("%s: %s is not on the PATH", name, program)

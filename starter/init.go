@@ -152,8 +152,11 @@ func policyText(projects []project) string {
 # Check it with: interlock validate ` + slice.PolicyFile + `
 # All that it may hold: interlock validate --schema=policy
 `)
+	if len(projects) > 0 {
+		b.WriteString("#\n# Found here:\n")
+	}
 	for _, p := range projects {
-		fmt.Fprintf(&b, "#\n# Found here: %s\n", p)
+		fmt.Fprintf(&b, "#   %s\n", p)
 	}
 	b.WriteString(`
 agents:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +92,7 @@ func (a *app) writeDue(w io.Writer, d due) {
 		return
 	}
 	f := fields{w: w, term: a.out}
-	f.add("waits", waits(d.Waiting))
+	f.add("waits", strings.TrimPrefix(waits(d.Waiting), "waiting for "))
 	f.add("subject", plain(d.Waiting.Subject))
 	f.add("folder", d.Folder)
 	if d.Brief == nil {

@@ -557,6 +557,10 @@ func unregistered(t *testing.T, s *site) {
 	require.Contains(t, found(t, v, "retention").Mend, "namespace update --namespace bare --retention 30d")
 	require.Equal(t, doubt, found(t, v, "approvals").State)
 
+	out, _ = s.does(t, exitPrecondition, "doctor", "--address", s.address, "--namespace", "nowhere", "-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(out), &v))
+	fails(t, found(t, v, "retention"), broken, `has no namespace "nowhere"`, "temporal operator namespace create --namespace nowhere --retention 30d")
+
 	out, _ = s.does(t, 0, append(doctor, "--fix")...)
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.Equal(t, fine, found(t, v, "attributes").State)

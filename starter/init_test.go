@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -167,7 +166,7 @@ func TestInitNeedsARepository(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(dir))
-	_, err := repositoryHere(context.Background())
+	_, err := repositoryHere(t.Context())
 	require.Error(t, err)
 	code, _, stderr := call(t, "init", "--home", t.TempDir())
 	require.Equal(t, exitPrecondition, code)

@@ -46,8 +46,9 @@ func (a *app) endings(id string, turn machine.Turn, w *slice.Wait) []string {
 		return []string{"interlock approve " + id + subject + a.here(), "interlock reject " + id + subject + a.here()}
 	case slice.WaitReport:
 		return []string{"interlock next " + id + a.here(), a.reportLine(id, turn, w.Role)}
+	default:
+		return nil // no command ends it
 	}
-	return nil
 }
 
 // reportLine is the command that reports the answer of a role.

@@ -182,12 +182,18 @@ type MeasureIn struct {
 	// Tree is the candidate, or the commit to verify.
 	Tree        string   `json:"tree"`
 	ExpectedRed []string `json:"expected_red,omitempty"`
+	// Baseline are the tests that ran at the base.
+	Baseline []TestSet `json:"baseline,omitempty"`
+	// Tip is the commit of the base that the tree contains; empty means Base.
+	Tip string `json:"tip,omitempty"`
 }
 
 // MeasureOut is what was measured.
 type MeasureOut struct {
 	Ended
 	Checks []CheckResult `json:"checks,omitempty"`
+	// Guard is what the guard saw and does not decide.
+	Guard []GuardFinding `json:"guard,omitempty"`
 }
 
 // Measured is what one check found: facts, no output.
@@ -201,6 +207,13 @@ type Measured struct {
 	Failed  int      `json:"failed,omitempty"`
 	Skipped int      `json:"skipped,omitempty"`
 	Failing []string `json:"failing,omitempty"` // at most 50 names
+	// Lost are tests that ran and passed at the base and do no more; at most 50 names.
+	Lost []string `json:"lost,omitempty"`
+	// Flaky are tests that failed and then passed when they were run again, or
+	// the check itself if it tells none; at most 50 names.
+	Flaky []string `json:"flaky,omitempty"`
+	// Touched are files of the tree that the check changed; at most 10 names.
+	Touched []string `json:"touched,omitempty"`
 }
 
 // CheckResult is one check with its output.
@@ -209,7 +222,31 @@ type CheckResult struct {
 	// Summary is the head and tail of the output, at most 4 KiB.
 	Summary string   `json:"summary,omitempty"`
 	Log     Evidence `json:"log,omitzero"`
-	Millis  int64    `json:"millis"`
+	// Tests is the list of the tests that ran, as JSON.
+	Tests  Evidence `json:"tests,omitzero"`
+	Millis int64    `json:"millis"`
+}
+
+// TestSet is the list of the tests of one check.
+type TestSet struct {
+	Check string   `json:"check"`
+	Tests Evidence `json:"tests"`
+}
+
+// GuardCheck is the name under which the guard is listed with the checks.
+const GuardCheck = "guard"
+
+// GuardFinding is one thing that the guard saw in a change of tests, of what
+// runs them, or of protected paths.
+type GuardFinding struct {
+	Kind string `json:"kind"`
+	// Verdict is review or tampered.
+	Verdict  string `json:"verdict"`
+	Language string `json:"language,omitempty"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Test     string `json:"test,omitempty"`
+	Why      string `json:"why"`
 }
 
 // ImplementIn asks the implementer for a candidate.
@@ -251,6 +288,8 @@ type JudgeIn struct {
 	Task      Task       `json:"task"`
 	Candidate string     `json:"candidate"`
 	Checks    []Measured `json:"checks,omitempty"`
+	// Guard is what the guard saw and does not decide.
+	Guard []GuardFinding `json:"guard,omitempty"`
 	// Reports are the answers of judges that are driven from outside, by name.
 	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }
@@ -262,6 +301,8 @@ type JudgeSliceIn struct {
 	Tasks  []Task     `json:"tasks"`
 	Commit string     `json:"commit"`
 	Checks []Measured `json:"checks,omitempty"`
+	// Guard is what the guard saw and does not decide.
+	Guard []GuardFinding `json:"guard,omitempty"`
 	// Reports are the answers of judges that are driven from outside, by name.
 	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }

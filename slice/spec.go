@@ -69,6 +69,11 @@ type Command struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// Reads says how the output is read; empty means ReadsExit.
 	Reads Reads `json:"reads,omitempty"`
+	// Reports are globs of the files that ReadsJUnit reads.
+	Reports []string `json:"reports,omitempty"`
+	// Retries is how often a check that is red is run again. One that is green
+	// then is flaky.
+	Retries int `json:"retries,omitempty"`
 	// Inputs are globs: a setup line runs again when a file that they match changes.
 	Inputs []string `json:"inputs,omitempty"`
 }
@@ -78,8 +83,11 @@ type Reads string
 
 // The readers.
 const (
-	ReadsExit Reads = "exit" // the exit code alone
-	ReadsGo   Reads = "go"   // go test -json
+	ReadsExit  Reads = "exit"  // the exit code alone
+	ReadsGo    Reads = "go"    // go test -json
+	ReadsJUnit Reads = "junit" // files of JUnit XML
+	ReadsTAP   Reads = "tap"   // the Test Anything Protocol, 13 and 14
+	ReadsCargo Reads = "cargo" // cargo test and cargo nextest, text or JSON
 )
 
 // E2EUnmeasured says what becomes of a slice whose e2e could not be measured.

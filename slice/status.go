@@ -37,6 +37,8 @@ type Notes struct {
 	Tip    string    `json:"tip,omitempty"`
 	// Undo are the compensations that are still due.
 	Undo []UndoIn `json:"undo,omitempty"`
+	// Baseline are the tests that ran at the base.
+	Baseline []TestSet `json:"baseline,omitempty"`
 }
 
 // Carry is the state of a slice that must survive: the continue-as-new argument.
@@ -61,6 +63,10 @@ type Carry struct {
 	Checks   []CheckResult `json:"checks,omitempty"`
 	Findings []Finding     `json:"findings,omitempty"`
 	Advice   []string      `json:"advice,omitempty"`
+	// Baseline are the tests that ran at the base, Guard what the guard saw in
+	// the tree that was checked last and does not decide.
+	Baseline []TestSet      `json:"baseline,omitempty"`
+	Guard    []GuardFinding `json:"guard,omitempty"`
 	// Session is what the implementer called its conversation about the task,
 	// or the reconciler that about the conflicts.
 	Session string `json:"session,omitempty"`

@@ -21,6 +21,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"interlock/activities/evidence"
+	"interlock/activities/forge"
 	"interlock/activities/workspace"
 	"interlock/slice"
 )
@@ -39,6 +40,8 @@ type Activities struct {
 	host     slice.Host
 	slots    *slots
 	evidence *evidence.Store
+	// answers are what forges said that may still be so.
+	answers forge.Cache
 	// made has the hash of every result that this process has kept, by path.
 	made sync.Map
 }
@@ -70,6 +73,9 @@ func (a *Activities) Register(shared, own worker.ActivityRegistry) {
 	register(own, slice.ActJudgeSlice, a.judgeSlice)
 	register(own, slice.ActE2E, a.e2e)
 	register(own, slice.ActPublish, a.publish)
+	register(own, slice.ActPropose, a.propose)
+	register(own, slice.ActAwaitCI, a.awaitCI)
+	register(own, slice.ActMerge, a.merge)
 	register(own, slice.ActUndo, a.undo)
 	register(own, slice.ActConclude, a.conclude)
 	register(own, slice.ActSettle, a.settle)

@@ -90,6 +90,13 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 		}
 		return slice.PrepareOut{}, err
 	}
+	onto, missing, err := a.deliverable(ctx, w, base, policy.Deliver)
+	if err != nil {
+		return slice.PrepareOut{}, err
+	}
+	if missing != "" {
+		return slice.PrepareOut{Ended: w.failed(machine.CausePrecondition, missing)}, nil
+	}
 	out, err := w.keep(ctx, terms{Spec: in.Spec, Policy: policy})
 	if err != nil {
 		return slice.PrepareOut{}, err
@@ -105,7 +112,7 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 	if err := tree.Restore(ctx, base.Commit, true); err != nil {
 		return slice.PrepareOut{}, err
 	}
-	out.Base = base.Commit
+	out.Base, out.Onto = base.Commit, onto
 	return out, nil
 }
 
@@ -126,6 +133,7 @@ func (w *work) keep(ctx context.Context, t terms) (slice.PrepareOut, error) {
 	return slice.PrepareOut{
 		Ended: w.ended(machine.Done, ""), Rules: spec.Rules(t.Spec, t.Policy), Plan: ledger.Hash(string(kept)),
 		Workspace: tree.Dir(), Store: w.store.Dir(), Branch: slice.Branch(w.Slice), Gates: t.Policy.Gates, External: external(t.Policy),
+		CITimeout: t.Policy.Deliver.CITimeout,
 	}, nil
 }
 

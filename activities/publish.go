@@ -62,7 +62,12 @@ func (w *work) place(ctx context.Context, to machine.Target) (where, missing str
 	if err != nil {
 		return "", "", err
 	}
-	name := terms.Policy.Deliver.Remote
+	return w.remote(ctx, terms.Policy.Deliver)
+}
+
+// remote returns the address of the remote, or a sentence on what is missing.
+func (w *work) remote(ctx context.Context, p slice.Deliver) (where, missing string, err error) {
+	name := p.Remote
 	if name == "" {
 		name = "origin"
 	}
@@ -105,6 +110,8 @@ func (a *Activities) undo(ctx context.Context, in slice.UndoIn) (slice.UndoOut, 
 		seen, err = a.undoViews(ctx, w)
 	case slice.UndoBranch:
 		seen, err = w.undoBranch(ctx, in)
+	case slice.UndoProposal:
+		seen, err = a.undoProposal(ctx, w, in)
 	default:
 		err = fmt.Errorf("%q is no compensation", in.What)
 	}
@@ -145,6 +152,16 @@ func (w *work) undoBranch(ctx context.Context, in slice.UndoIn) (string, error) 
 		return "no branch was published: " + missing, nil
 	}
 	_, err = w.store.DeleteBranch(ctx, where, in.Branch, in.Commit)
+	if workspace.KindOf(err) == workspace.Moved {
+		// It may be where an earlier round put it, if this one was cut off before its push.
+		put, refErr := w.store.Ref(ctx, in.Slice, refPublished)
+		if refErr != nil {
+			return "", refErr
+		}
+		if put != "" && put != in.Commit {
+			_, err = w.store.DeleteBranch(ctx, where, in.Branch, put)
+		}
+	}
 	if workspace.KindOf(err) == workspace.Moved {
 		return fmt.Sprintf("branch %s at %s is not at this slice's commit and was left", in.Branch, where), nil
 	}

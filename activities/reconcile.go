@@ -20,7 +20,7 @@ func (a *Activities) reconcile(ctx context.Context, in slice.ReconcileIn) (slice
 		return slice.ReconcileOut{}, err
 	}
 	// One operation has one tip: a second try would find another merge else.
-	tip, err := once(ctx, a, part(in.Header, "tip"), func(int) (tipped, error) { return w.tip(ctx, in.BaseName) })
+	tip, err := once(ctx, a, part(in.Header, "tip"), func(int) (tipped, error) { return w.tip(ctx, in) })
 	if err != nil {
 		return slice.ReconcileOut{}, err
 	}
@@ -67,7 +67,13 @@ func (a *Activities) reconcile(ctx context.Context, in slice.ReconcileIn) (slice
 	if err != nil {
 		return slice.ReconcileOut{}, err
 	}
-	return out, nil
+	// A task that comes after begins from the merge: in the old files, it would
+	// take back what the base has brought.
+	tree, err := w.store.Workspace(in.Slice)
+	if err != nil {
+		return slice.ReconcileOut{}, err
+	}
+	return out, tree.Restore(ctx, out.Commit, false)
 }
 
 // mostConflicts is how many paths travel through history.
@@ -76,8 +82,20 @@ const mostConflicts = 100
 // tipped is where the base is now, or why that cannot be told.
 type tipped struct{ Commit, Why string }
 
-func (w *work) tip(ctx context.Context, base string) (tipped, error) {
-	tip, err := w.store.Tip(ctx, w.Slice, base)
+// tip is where the base is now: at the remote that the slice is merged into,
+// which a copy of it on this host may be behind of.
+func (w *work) tip(ctx context.Context, in slice.ReconcileIn) (tipped, error) {
+	var tip workspace.Base
+	var err error
+	if in.Onto == "" {
+		tip, err = w.store.Tip(ctx, w.Slice, in.BaseName)
+	} else {
+		where, missing, placeErr := w.place(ctx, machine.ToMerge)
+		if placeErr != nil || missing != "" {
+			return tipped{Why: missing}, placeErr
+		}
+		tip.Commit, err = w.store.RemoteTip(ctx, w.Slice, where, in.Onto)
+	}
 	if k := workspace.KindOf(err); k != "" && !k.Retryable() {
 		return tipped{Why: err.Error()}, nil
 	}

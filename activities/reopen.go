@@ -57,6 +57,13 @@ func (a *Activities) reopen(ctx context.Context, in slice.ReopenIn) (slice.Reope
 		}
 		return slice.ReopenOut{}, err
 	}
+	onto, missing, err := a.deliverableAgain(ctx, w, in.Spec.Base, now.Policy.Deliver)
+	if err != nil {
+		return slice.ReopenOut{}, err
+	}
+	if missing != "" {
+		return refused(machine.CausePrecondition, "%s", missing)
+	}
 	now.Spec.Tasks = goesOn(before.Spec.Tasks, notes.Extra, past.State.Task, in.Spec.Tasks)
 	out := slice.ReopenOut{State: past.State, Tasks: now.Spec.Tasks, Commits: past.Commits, Candidate: past.Candidate, Whole: past.Whole, Notes: notes}
 	if out.Good, err = w.goodOf(ctx, past); err != nil {
@@ -75,7 +82,7 @@ func (a *Activities) reopen(ctx context.Context, in slice.ReopenIn) (slice.Reope
 	if out.PrepareOut, err = w.keep(ctx, now); err != nil {
 		return slice.ReopenOut{}, err
 	}
-	out.Base = past.Base
+	out.Base, out.Onto = past.Base, onto
 	if in.CapMicroUSD > 0 {
 		out.Rules.CapMicroUSD = in.CapMicroUSD
 	}

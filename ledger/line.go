@@ -304,7 +304,7 @@ func (l Line) flaw() string {
 		}
 		return why
 	case Undo:
-		return first(l.Undo != slice.UndoWorkspace && l.Undo != slice.UndoViews && l.Undo != slice.UndoBranch, fmt.Sprintf("%q is no compensation", l.Undo))
+		return first(l.Undo != slice.UndoWorkspace && l.Undo != slice.UndoViews && l.Undo != slice.UndoBranch && l.Undo != slice.UndoProposal, fmt.Sprintf("%q is no compensation", l.Undo))
 	case End:
 		_, ok := machine.Find(l.Ending, l.Cause)
 		return first(!ok, fmt.Sprintf("%q with cause %q is no ending", l.Ending, l.Cause))

@@ -432,8 +432,8 @@ type ProposeIn struct {
 	Commit string `json:"commit"`
 	// Proposal is the one that is known already.
 	Proposal Proposal `json:"proposal,omitzero"`
-	// Added are tasks that the spec did not have.
-	Added  []Task     `json:"added,omitempty"`
+	// Extra are tasks that the machine added to those of the spec.
+	Extra  []Task     `json:"extra,omitempty"`
 	Checks []Measured `json:"checks,omitempty"`
 	// Open are corrections that were not made.
 	Open []Finding `json:"open,omitempty"`

@@ -39,6 +39,8 @@ type Notes struct {
 	Undo []UndoIn `json:"undo,omitempty"`
 	// Baseline are the tests that ran at the base.
 	Baseline []TestSet `json:"baseline,omitempty"`
+	// Proposal is the pull request of the slice.
+	Proposal Proposal `json:"proposal,omitzero"`
 }
 
 // Carry is the state of a slice that must survive: the continue-as-new argument.
@@ -89,9 +91,10 @@ type Carry struct {
 	CITimeout Duration `json:"ci_timeout,omitempty"`
 	Proposal  Proposal `json:"proposal,omitzero"`
 	Merged    string   `json:"merged,omitempty"`
-	// CI is what the forge's checks said last, Added are tasks that the machine added.
+	// CI is what the forge's checks said last, Extra are tasks that the machine
+	// added to those of the spec.
 	CI    []CheckResult `json:"ci,omitempty"`
-	Added []Task        `json:"added,omitempty"`
+	Extra []Task        `json:"extra,omitempty"`
 	// Failed are compensations that failed, with what to do by hand.
 	Failed []string `json:"failed,omitempty"`
 	// Gates and External are what policy says of gates, and which roles are

@@ -171,6 +171,7 @@ func (d *document) tighten(repo, own slice.Policy) slice.Policy {
 	rank(d, "policy.deliver.to", &to, machine.Target(own.Deliver.To), machine.ToBranch, machine.ToBranch, machine.ToPublish, machine.ToPropose, machine.ToMerge)
 	p.Deliver.To = string(to)
 	d.same("policy.deliver.remote", own.Deliver.Remote, cmp.Or(repo.Deliver.Remote, "origin"))
+	d.tightenForge(&p.Deliver, own.Deliver)
 	if own.Quota.Wait != nil {
 		if *own.Quota.Wait && repo.Quota.Wait != nil && !*repo.Quota.Wait {
 			d.bad("policy.quota.wait", "it is true", "false", noLooser)
@@ -190,6 +191,18 @@ func (d *document) tighten(repo, own slice.Policy) slice.Policy {
 		p.Env = own.Env
 	}
 	return p
+}
+
+// tightenForge: a slice may wait for more of CI and for a shorter time.
+func (d *document) tightenForge(p *slice.Deliver, own slice.Deliver) {
+	if own.Forge != nil && (p.Forge == nil || *own.Forge != *p.Forge) {
+		d.bad("policy.deliver.forge", "it is not the repository's", "the forge of the repository's policy, or nothing", noLooser)
+	}
+	if own.Checks != nil {
+		p.Checks = append(slices.Clone(p.Checks), own.Checks...)
+	}
+	d.lower("policy.deliver.ci_timeout", &p.CITimeout, own.CITimeout, slice.DefaultCITimeout)
+	d.same("policy.deliver.method", string(own.Method), string(cmp.Or(p.Method, slice.MergeCommit)))
 }
 
 func (d *document) tightenAgents(repo, own slice.Agents) slice.Agents {

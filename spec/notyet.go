@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"interlock/machine"
 	"interlock/slice"
 )
 
@@ -27,10 +26,6 @@ var notYet = []struct {
 		return p.Agents.Reconciler != nil && p.Agents.Reconciler.Use == slice.AdapterExternal
 	}), "this version waits for no report of a reconciler", "command"},
 	{fallbacks, "this version hands no role over to another agent", "nothing here"},
-	{policy("gates.merge", func(p slice.Policy) bool { return p.Gates.Merge }), "this version does not merge", "false"},
-	{policy("deliver.to", func(p slice.Policy) bool {
-		return p.Deliver.To == string(machine.ToPropose) || p.Deliver.To == string(machine.ToMerge)
-	}), "this version delivers to a branch or publishes one", "branch or publish"},
 	{policy("quota", func(p slice.Policy) bool { return p.Quota != slice.Quota{} }), "this version does not wait for a provider's limit", "nothing here"},
 }
 

@@ -30,6 +30,7 @@ const (
 	maxUSD       = slice.USD(10_000_000_000)
 	maxTimeout   = slice.Duration(24 * time.Hour)
 	maxWait      = slice.Duration(30 * 24 * time.Hour)
+	maxCIWait    = slice.Duration(7 * 24 * time.Hour)
 	maxName      = 64
 	maxPrices    = 1000
 )
@@ -103,11 +104,15 @@ func (d *document) policy(at string, p slice.Policy, part bool) {
 	if r := p.Deliver.Remote; r != "" && !remoteName.MatchString(r) {
 		d.repo(join(at, "deliver.remote"), r)
 	}
+	d.forge(join(at, "deliver"), p.Deliver)
 	d.duration(join(at, "quota.max_wait"), p.Quota.MaxWait, maxWait)
 	d.duration(join(at, "gates.remind"), p.Gates.Remind, maxWait)
 	d.duration(join(at, "gates.expire"), p.Gates.Expire, maxWait)
 	d.prices(join(at, "prices"), p.Prices)
 	for i, name := range p.Env {
+		if isToken(name, p.Deliver) {
+			d.bad(join(at, fmt.Sprintf("env[%d]", i)), "it is the forge's token", "nothing that agents or checks could publish with", "")
+		}
 		if !envName.MatchString(name) {
 			d.bad(join(at, fmt.Sprintf("env[%d]", i)), fmt.Sprintf("%.60q is no name of an environment variable", name), "a name such as HTTPS_PROXY, without a value", "")
 		}

@@ -51,7 +51,8 @@ func (r *run) doneLine(turn machine.Turn, op string, ended slice.Ended) ledger.L
 		line.Tree = r.Candidate
 	case machine.Commit:
 		line.Commit = r.Good
-	case machine.Reconcile, machine.Verify, machine.JudgeSlice, machine.E2E, machine.Publish:
+	case machine.Reconcile, machine.Verify, machine.JudgeSlice, machine.E2E, machine.Publish,
+		machine.Propose, machine.AwaitCI, machine.Merge:
 		line.Commit = r.Whole
 	default: // the others leave nothing behind in git
 	}

@@ -51,6 +51,8 @@ func (r *run) goOn(ctx workflow.Context, by slice.Reopen) (slice.Ended, error) {
 	r.Base, r.Good, r.Candidate, r.Whole, r.Tip = out.Base, out.Good, out.Candidate, out.Whole, out.Notes.Tip
 	r.Plan, r.Workspace, r.Store, r.Branch = out.Plan, out.Workspace, out.Store, out.Branch
 	r.Gates, r.External = out.Gates, out.External
+	r.Onto, r.CITimeout = out.Onto, out.CITimeout
+	r.Proposal, r.Extra = out.Notes.Proposal, out.Notes.Extra
 	r.Undo, r.Vetoed, r.Open = out.Notes.Undo, out.Notes.Vetoed, out.Notes.Open
 	told := out.Notes.Feedback
 	r.Checks, r.Findings, r.Advice, r.Discarded = told.Checks, told.Findings, told.Advice, told.Discarded
@@ -77,6 +79,7 @@ func (r *run) notes() *slice.Notes {
 		due = append(due, u)
 	}
 	return &slice.Notes{
+		Proposal: r.Proposal, Extra: r.Extra,
 		Vetoed: r.Vetoed, Open: first(r.Open, mostNoted), Tip: r.Tip, Undo: due,
 		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: first(r.Findings, mostNoted), Advice: r.Advice, Discarded: r.Discarded},
 	}

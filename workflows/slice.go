@@ -233,6 +233,7 @@ func (r *run) record(ctx workflow.Context, turn machine.Turn, op string, ended s
 		r.Findings = nil
 	}
 	r.State = next
+	r.extend()
 }
 
 // stop ends the slice from outside the table.
@@ -359,7 +360,7 @@ func (r *run) undoes(u slice.UndoIn) bool {
 	case machine.Cancelled, machine.Invalid, machine.Precondition:
 		return true
 	case machine.Delivered:
-		return u.What != slice.UndoBranch
+		return u.What != slice.UndoProposal && (u.What != slice.UndoBranch || r.State.Rules.DeliverTo == machine.ToMerge)
 	default:
 		return false
 	}
@@ -390,6 +391,11 @@ func (r *run) byHand(what slice.Undone) string {
 		return fmt.Sprintf("remove the folder %s on host %s by hand", r.Workspace, r.Host.ID)
 	case slice.UndoBranch:
 		return fmt.Sprintf("delete the branch %s by hand if it is there and nobody needs it", r.Branch)
+	case slice.UndoProposal:
+		if r.Proposal.URL != "" {
+			return "close it by hand if it is open: gh pr close " + r.Proposal.URL
+		}
+		return fmt.Sprintf("close the proposal of branch %s by hand if there is one: gh pr close %s", r.Branch, r.Branch)
 	case slice.UndoViews:
 	}
 	return fmt.Sprintf("they are in the way of nothing, and host %s may remove them at any time", r.Host.ID)
@@ -397,6 +403,9 @@ func (r *run) byHand(what slice.Undone) string {
 
 func (r *run) undo(ctx workflow.Context, u slice.UndoIn) (string, error) {
 	u.Header = r.header(ctx, machine.Turn{Step: r.State.Step}, "")
+	if u.What == slice.UndoProposal {
+		u.Ending = r.State.Ending
+	}
 	options := workflow.GetActivityOptions(r.host(ctx, "undo "+string(u.What)))
 	options.ScheduleToCloseTimeout = 10 * time.Minute
 	out, err := execute(workflow.WithActivityOptions(ctx, options), slice.ActUndo, u)

@@ -237,12 +237,12 @@ func TestAnOutcomeThatTheTableLacksIsImpossible(t *testing.T) {
 	}
 }
 
-func TestAStepThatThisVersionLacksIsImpossible(t *testing.T) {
-	rules := scenario{}.ruled()
-	rules.DeliverTo = machine.ToPropose
-	got := inEnvironment(t, newWorld("lacks-step", 1, rules, begin+task+whole+"publish").open(t), nil, nil)
-	require.Equal(t, machine.Impossible, got.Ending)
-	require.Contains(t, got.Why, "propose")
+func TestEveryStepCanBeTaken(t *testing.T) {
+	all := machine.Rules{PlanGate: true, PublishGate: true, MergeGate: true, E2E: true, DeliverTo: machine.ToMerge}
+	for _, s := range machine.Path(all) {
+		require.Contains(t, steps, s)
+	}
+	require.Len(t, steps, len(machine.Path(all))+1, "advise is on no straight path")
 }
 
 func TestAttributesCostAnEventOnlyWhenATaskChanges(t *testing.T) {

@@ -30,7 +30,10 @@ var steps = map[machine.Step]func(*run, workflow.Context, slice.Header) (slice.E
 	machine.E2E:         (*run).e2e,
 	machine.PublishGate: (*run).gate,
 	machine.Publish:     (*run).publishBranch,
+	machine.Propose:     (*run).propose,
+	machine.AwaitCI:     (*run).awaitCI,
 	machine.MergeGate:   (*run).gate,
+	machine.Merge:       (*run).merge,
 }
 
 // claim finds a host for the slice and looks at its record there. It has no
@@ -67,6 +70,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 	r.Workspace, r.Store, r.Branch = out.Workspace, out.Store, out.Branch
 	r.State.Rules = out.Rules
 	r.Gates, r.External = out.Gates, out.External
+	r.Onto, r.CITimeout = out.Onto, out.CITimeout
 	return out.Ended, nil
 }
 
@@ -80,7 +84,7 @@ func (r *run) baseline(ctx workflow.Context, h slice.Header) (slice.Ended, error
 
 func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	in := slice.ImplementIn{Header: h, Task: r.spec.Tasks[r.State.Task], Restore: r.State.Restore,
-		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded}}
+		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded}}
 	if !in.Restore {
 		in.Session = r.Session
 	}
@@ -190,7 +194,7 @@ func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 
 func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	out, err := execute(ctx, slice.ActReconcile, slice.ReconcileIn{Header: h, BaseName: r.spec.Base, Ledger: r.Ledger.Head,
-		Attempt: r.State.Used.Reconcile + 1, Unmerged: r.Unmerged, Session: r.Session})
+		Attempt: r.State.Used.Reconcile + 1, Unmerged: r.Unmerged, Session: r.Session, Onto: r.Onto})
 	if err != nil {
 		return out.Ended, err
 	}

@@ -42,7 +42,7 @@ func (r *run) publish(ctx workflow.Context) error {
 	}
 	switch {
 	case waiting != "":
-		updates = append(updates, attrWaitingFor.ValueSet(waiting), attrNeedsHuman.ValueSet(true))
+		updates = append(updates, attrWaitingFor.ValueSet(waiting), attrNeedsHuman.ValueSet(needsHuman(r.Waiting)))
 	case waiting != r.toldWaiting || s.Ended():
 		updates = append(updates, attrWaitingFor.ValueUnset(), attrNeedsHuman.ValueSet(false))
 	}
@@ -76,7 +76,7 @@ func (r *run) next() (slice.Next, error) {
 	n := slice.Next{
 		Turn: turn, Waiting: r.Waiting, Folder: r.Workspace, Title: r.spec.Title, Repo: r.spec.Repo, Key: r.Key,
 		Base: r.Base, Good: r.Good, Candidate: r.Candidate, Whole: r.Whole, Tasks: r.spec.Tasks, Checks: r.Checks,
-		Feedback: slice.Feedback{Checks: red(r.Checks), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded},
+		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded},
 		Open:     r.Open, Tip: r.Tip,
 	}
 	if !r.State.Restore {
@@ -94,6 +94,7 @@ func (r *run) status() slice.Status {
 		Since: r.since.UnixMilli(), Tasks: r.Tasks, Recent: r.Recent, Host: r.Host.ID, Folder: r.Workspace, Result: r.result,
 	}
 	s.Waiting, s.Ignored = r.Waiting, r.Ignored
+	s.Proposal, s.CI = r.Proposal, r.CI
 	if turn, ok := machine.Due(r.State); ok {
 		s.Due = &turn
 	}
@@ -120,6 +121,7 @@ func (r *run) page() string {
 	if r.State.Rules.DeliverTo != "" {
 		b.WriteString(r.way() + "\n\n")
 	}
+	b.WriteString(r.pageOfProposal())
 	b.WriteString("| task | criterion | attempts | USD | commit |\n|---|---|---|---|---|\n")
 	before, shown, after := r.window()
 	if before > 0 {
@@ -162,7 +164,7 @@ func (r *run) pageOfWait(turn machine.Turn) string {
 	w := r.Waiting
 	fmt.Fprintf(&b, "**%s waits for %s**, since %s", turn, what(*w), stamp(millis(w.Since)))
 	if w.Until > 0 {
-		fmt.Fprintf(&b, ", asks anew at %s", stamp(millis(w.Until)))
+		fmt.Fprintf(&b, ", %s at %s", then(*w), stamp(millis(w.Until)))
 	}
 	if w.Asked > 1 || w.Reminded > 0 {
 		fmt.Fprintf(&b, " (asked %d times, reminded %d times)", w.Asked, w.Reminded)
@@ -179,6 +181,8 @@ func (r *run) pageOfWait(turn machine.Turn) string {
 			fmt.Sprintf("temporal workflow update execute --workflow-id %s \\\n      --name %s --input %s", r.id, slice.Decide, input),
 			fmt.Sprintf("temporal workflow signal --workflow-id %s \\\n      --name %s --input %s", r.id, slice.Decide, input),
 		}
+	} else if w.For != slice.WaitReport {
+		fmt.Fprintf(&b, "%s\n", markdown(w.Why))
 	} else {
 		b.WriteString("Whoever does it asks for the brief and reports:\n\n")
 		lines = []string{
@@ -230,6 +234,38 @@ func pageOfFindings(title string, all []slice.Finding) string {
 
 // pageFindings bounds the findings of one kind that a page lists.
 const pageFindings = 10
+
+// then is what a wait does at its end.
+func then(w slice.Wait) string {
+	if w.For == slice.WaitApproval || w.For == slice.WaitReport {
+		return "asks anew"
+	}
+	return "gives up"
+}
+
+// pageOfProposal links the pull request and says what its checks say.
+func (r *run) pageOfProposal() string {
+	if r.Proposal.Number == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "proposal %s\n\n", link(fmt.Sprintf("#%d", r.Proposal.Number), r.Proposal.URL))
+	for _, c := range r.CI {
+		fmt.Fprintf(&b, "- %s: %s (%s)\n", cell(c.Name), c.Outcome, cell(c.Why))
+	}
+	if len(r.CI) > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// link is a link of Markdown, or the text alone if the address is none of the web's.
+func link(text, url string) string {
+	if !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") || strings.ContainsAny(url, " \t\r\n<>()[]`|\"") {
+		return text
+	}
+	return fmt.Sprintf("[%s](%s)", text, url)
+}
 
 func what(w slice.Wait) string {
 	if w.For == slice.WaitReport {
@@ -314,6 +350,7 @@ func (r *run) resultOf(ctx workflow.Context, undone []string) slice.Result {
 		Branch: r.Branch, Commit: r.Whole, Remote: r.Remote, CostMicroUSD: r.State.SpentMicroUSD,
 		Millis: workflow.Now(ctx).Sub(millis(r.Started)).Milliseconds(),
 		Ledger: slice.Tail{N: r.Ledger.N, Head: r.Ledger.Head}, Undone: undone, Failed: r.Failed,
+		Proposal: r.Proposal, Merged: r.Merged,
 	}
 	if res.Ending == machine.Delivered {
 		res.Checks = nil

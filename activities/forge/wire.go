@@ -55,9 +55,6 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := w.next.RoundTrip(r)
 	if err != nil {
-		if r.Context().Err() != nil {
-			return nil, err
-		}
 		return nil, &Error{Kind: Unreachable, Message: r.URL.Host + " cannot be reached", Err: err}
 	}
 	switch {

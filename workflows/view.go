@@ -113,6 +113,7 @@ func (r *run) page() string {
 		if r.result.Ending == machine.Delivered {
 			fmt.Fprintf(&b, "branch `%s` in `%s`, commit `%s`\n\n", r.result.Branch, strings.ReplaceAll(r.result.Remote, "`", "'"), short(r.result.Commit))
 		}
+		b.WriteString(r.reopenLine())
 	case r.Waiting != nil:
 		b.WriteString(r.pageOfWait(turn))
 	case due:
@@ -207,6 +208,22 @@ func (r *run) reportLine(turn machine.Turn, role string) string {
 		line += " --role " + role
 	}
 	return line + " \\\n      --file ANSWER.json"
+}
+
+// reopenLine is the command that reopens the slice, if it can be.
+func (r *run) reopenLine() string {
+	end, _ := machine.Find(r.State.Ending, r.State.Cause)
+	if end.ReopenAt == "" {
+		return ""
+	}
+	line := "    interlock reopen " + r.id + " --reason 'WHY'"
+	switch {
+	case end.AddsTask, r.State.Ending == machine.Rejected:
+		line += " --file SLICE.yaml"
+	case r.State.Ending == machine.AbortedBudget:
+		line += " --usd N"
+	}
+	return line + "\n\n"
 }
 
 // pageOfFindings lists findings, the heaviest first, as they are kept.

@@ -37,7 +37,7 @@ type claudeEvent struct {
 	APIStatus      int                    `json:"api_error_status"`
 	APIError       string                 `json:"api_error"`
 	APIErrorType   string                 `json:"api_error_type"`
-	TotalCost      json.Number            `json:"total_cost_usd"`
+	TotalCost      figure                 `json:"total_cost_usd"`
 	Usage          claudeUsage            `json:"usage"`
 	ModelUsage     map[string]claudeModel `json:"modelUsage"`
 	Since          map[string]claudeModel `json:"model_usage_since_last_result"`
@@ -56,11 +56,11 @@ type claudeUsage struct {
 }
 
 type claudeModel struct {
-	Input       int64       `json:"inputTokens"`
-	CacheCreate int64       `json:"cacheCreationInputTokens"`
-	CacheRead   int64       `json:"cacheReadInputTokens"`
-	Output      int64       `json:"outputTokens"`
-	Cost        json.Number `json:"costUSD"`
+	Input       int64  `json:"inputTokens"`
+	CacheCreate int64  `json:"cacheCreationInputTokens"`
+	CacheRead   int64  `json:"cacheReadInputTokens"`
+	Output      int64  `json:"outputTokens"`
+	Cost        figure `json:"costUSD"`
 }
 
 func (t *Tokens) claude(input, create, read, output int64) {
@@ -80,7 +80,7 @@ func parseClaude(p Printed) Ending {
 		limit    claudeLimit
 		resolved string // what the program made of the model that was asked for
 		perModel = true // every result tells the usage since the one before
-		sum      = json.Number("0")
+		sum      = figure("0")
 	)
 	for raw := range events(p.Stdout) {
 		var ev claudeEvent
@@ -124,7 +124,7 @@ func parseClaude(p Printed) Ending {
 		}
 	}
 	switch {
-	case last == nil && says(p.Stderr, "No conversation found with session ID"):
+	case last == nil && beginsWith(p.Stderr, "No conversation found with session ID"):
 		e.SessionLost = true
 		e.end(Fatal, "it does not have the session that was to go on")
 		return e

@@ -44,6 +44,7 @@ func parseCodex(p Printed) Ending {
 		failed    *string
 		retrying  string // the last thing is that it tries again
 		used      *codexUsage
+		items     int // in this turn
 	)
 	for raw := range events(p.Stdout) {
 		var ev codexEvent
@@ -54,9 +55,13 @@ func parseCodex(p Printed) Ending {
 		switch ev.Type {
 		case "thread.started":
 			begun, e.Session = true, ev.ThreadID
+		case "item.started", "item.updated":
+			items++
 		case "turn.started":
+			items = 0
 			begun, completed, failed, e.Text = true, false, nil, ""
 		case "item.completed":
+			items++
 			if ev.Item.Type == "agent_message" {
 				e.Text = ev.Item.Text
 			}
@@ -89,10 +94,13 @@ func parseCodex(p Printed) Ending {
 	case failed != nil:
 		e.codexFailed(*failed, p, log)
 	case !completed && killed(p.ExitCode) && retrying != "":
+		if items == 0 { // it has reached no model
+			e.Tokens, e.TokensKnown = Tokens{}, true
+		}
 		e.end(Transient, "it was ended while it tried again and again: %s", words(retrying))
 	case !completed && begun:
 		e.cutShort(p)
-	case !completed && says(p.Stderr, "Error: thread/resume: thread/resume failed: no rollout found"):
+	case !completed && beginsWith(p.Stderr, "Error: thread/resume: thread/resume failed: no rollout found"):
 		e.SessionLost = true
 		e.end(Fatal, "it does not have the session that was to go on")
 	case !completed:
@@ -359,6 +367,7 @@ func codexCommand(r request) (invocation, error) {
 		"-c", "project_doc_max_bytes=0", "-c", "skills.include_instructions=false", "-c", "features.skill_search=false",
 		"-c", "features.plugins=false", "-c", "features.apps=false", "-c", "features.hooks=false", "-c", "features.memories=false",
 		"-c", `web_search="disabled"`, "-c", `approval_policy="never"`,
+		"-c", "shell_environment_policy.ignore_default_excludes=false", // its shells see no keys
 	}
 	if r.role == Advisor {
 		args = append(args, "-c", "features.shell_tool=false", "-c", "features.unified_exec=false")

@@ -87,7 +87,7 @@ func Explain(use slice.Adapter, p Printed) (Ending, error) {
 		return Ending{}, fmt.Errorf("there is no agent program %q: expected claude, codex, gemini, opencode or command", use)
 	}
 	if p.Role != "" && Schema(p.Role) == nil {
-		return Ending{}, fmt.Errorf("there is no role %q: expected implementer, judge, advisor or reconciler", p.Role)
+		return Ending{}, fmt.Errorf("there is no role %q: expected one of %q", p.Role, Roles())
 	}
 	return explained(parse, p, evidence.NewMasker())
 }
@@ -123,6 +123,9 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$`)
 func (e *Ending) end(class Class, format string, args ...any) {
 	e.Class = class
 	e.Reason = evidence.Line(fmt.Sprintf(format, args...), maxReason)
+	if e.Reason == "" {
+		e.Reason = "no reason was given"
+	}
 	if class != Answered {
 		e.Answer = nil
 	}
@@ -161,9 +164,10 @@ func (e *Ending) throttled(wait time.Duration, text string) {
 const soon = time.Minute
 
 // killed reports whether an exit status says that the program did not end by
-// itself: a signal, or the time-out of timeout(1).
+// itself: a signal up to SIGTERM, or the time-out of timeout(1). Above are the
+// exit statuses of Gemini.
 func killed(exit int) bool {
-	return exit < 0 || exit == exitTimeout || exit > 128 && exit <= 128+64
+	return exit < 0 || exit == exitTimeout || exit > 128 && exit <= 128+15
 }
 
 const exitTimeout = 124
@@ -184,6 +188,7 @@ func (e *Ending) notBegun(p Printed) {
 	case killed(p.ExitCode):
 		e.cutShort(p)
 	case p.ExitCode != 0 && len(stderr) > 0 && len(bytes.TrimSpace(p.Stdout)) == 0:
+		e.TokensKnown = true // it has asked no model
 		e.end(Fatal, "it did not begin (exit status %d)%s", p.ExitCode, lastWords(p.Stderr))
 	default:
 		e.end(Discarded, "it wrote no record that this version knows (exit status %d)%s", p.ExitCode, lastWords(p.Stderr))
@@ -212,8 +217,13 @@ func (e *Ending) status(code int, text string) {
 
 // cost takes an amount of US dollars that the program wrote. Zero is not
 // believed of a call that used tokens: that is a model without a price.
-func (e *Ending) cost(n json.Number) {
-	usd, ok := dollars(n)
+func (e *Ending) cost(n figure) {
+	_, sane := rational(n)
+	usd := slice.USD(0)
+	ok := false
+	if sane {
+		usd, ok = dollars(json.Number(n))
+	}
 	if !ok || usd == 0 && e.Tokens != (Tokens{}) {
 		e.CostMicroUSD, e.CostKnown = 0, false
 		return
@@ -223,24 +233,24 @@ func (e *Ending) cost(n json.Number) {
 
 // add sums two amounts of US dollars as they are written; an amount that is
 // not one makes the sum none.
-func add(a, b json.Number) json.Number {
+func add(a, b figure) figure {
 	x, ok := rational(a)
 	y, ok2 := rational(b)
 	if !ok || !ok2 {
 		return ""
 	}
-	return json.Number(new(big.Rat).Add(x, y).FloatString(12))
+	return figure(new(big.Rat).Add(x, y).FloatString(12))
 }
 
 // rational reads a number that is not absurdly long.
-func rational(n json.Number) (*big.Rat, bool) {
+func rational(n figure) (*big.Rat, bool) {
 	if len(n) == 0 || len(n) > maxNumber {
 		return nil, false
 	}
-	if _, exponent, ok := strings.Cut(strings.ToLower(n.String()), "e"); ok && len(exponent) > 3 {
+	if _, exponent, ok := strings.Cut(strings.ToLower(string(n)), "e"); ok && len(exponent) > 3 {
 		return nil, false
 	}
-	return new(big.Rat).SetString(n.String())
+	return new(big.Rat).SetString(string(n))
 }
 
 // at is a time of a number of seconds since 1970, or zero if it is none.
@@ -377,7 +387,7 @@ func parseCommand(p Printed) Ending {
 		if object, ok := value.(map[string]any); ok {
 			e.Session, _ = object["session"].(string)
 			if n, ok := object["cost_usd"].(json.Number); ok {
-				e.cost(n)
+				e.cost(figure(n))
 			}
 		}
 	} else if p.ExitCode == 0 {

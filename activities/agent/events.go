@@ -45,11 +45,24 @@ func read(event json.RawMessage, into any) {
 	_ = json.Unmarshal(event, into)
 }
 
+// figure is a number as it is written; what is none is left out, and does not
+// spoil the record that it is in.
+type figure json.Number
+
+func (f *figure) UnmarshalJSON(b []byte) error {
+	*f = ""
+	var n json.Number
+	if len(b) > 0 && b[0] != '"' && json.Unmarshal(b, &n) == nil {
+		*f = figure(n)
+	}
+	return nil
+}
+
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// says reports whether a line of standard error begins so. It is asked only of
+// beginsWith reports whether a line of standard error begins so. It is asked only of
 // a program that has recorded nothing: there, no model had a word.
-func says(stderr []byte, beginning string) bool {
+func beginsWith(stderr []byte, beginning string) bool {
 	for line := range strings.Lines(colours.ReplaceAllString(string(stderr), "")) {
 		if strings.HasPrefix(line, beginning) {
 			return true

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,9 +23,9 @@ type geminiEvent struct {
 	Content   string `json:"content"`
 	Status    string `json:"status"`
 	Error     *struct {
-		Type    string      `json:"type"`
-		Message string      `json:"message"`
-		Code    json.Number `json:"code"`
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Code    figure `json:"code"`
 	} `json:"error"`
 	Response *string      `json:"response"`
 	Stats    *geminiStats `json:"stats"`
@@ -120,7 +118,9 @@ func geminiDocument(stdout []byte) (geminiEvent, bool) {
 // geminiError finds the document of an error, the last thing of standard error,
 // whatever warnings and traces stand before it.
 func geminiError(stderr []byte) (geminiEvent, bool) {
-	for end := len(stderr); end > 0; {
+	const room, tries = 64 << 10, 32
+	stderr = stderr[max(0, len(stderr)-room):]
+	for end, n := len(stderr), 0; end > 0 && n < tries; n++ {
 		begin := bytes.LastIndex(stderr[:end], []byte("{\n"))
 		if begin < 0 {
 			break
@@ -141,10 +141,11 @@ func (e *Ending) geminiNoRecord(p Printed, begun bool) {
 	switch {
 	case begun || killed(p.ExitCode):
 		e.cutShort(p)
-	case p.ExitCode == 42 && says(p.Stderr, "Error resuming session"):
+	case p.ExitCode == 42 && beginsWith(p.Stderr, "Error resuming session"):
 		e.SessionLost = true
 		e.end(Fatal, "it does not have the session that was to go on")
-	case p.ExitCode >= 41 && p.ExitCode <= 55:
+	case p.ExitCode >= geminiLowest && p.ExitCode <= geminiHighest:
+		e.TokensKnown = true
 		e.end(Fatal, "it did not begin (exit status %d)%s", p.ExitCode, lastWords(p.Stderr))
 	case p.ExitCode != 0:
 		e.end(Transient, "it failed without a record (exit status %d)%s", p.ExitCode, lastWords(p.Stderr))
@@ -193,10 +194,11 @@ func (e *Ending) geminiUsed(s geminiStats, asked, policy string) {
 	}
 }
 
-// What the exit statuses below 128 mean.
+// Gemini's own exit statuses: what it cannot begin with, and a limit of turns.
 const (
-	geminiTurns  = 53
-	geminiLowest = 41
+	geminiLowest  = 41
+	geminiTurns   = 53
+	geminiHighest = 55
 )
 
 var (
@@ -211,7 +213,7 @@ func (e *Ending) geminiFailed(exit int, end *geminiEvent) {
 		message = m[1]
 	}
 	code := 0
-	if n, err := end.Error.Code.Int64(); err == nil && n >= 400 && n < 600 {
+	if n, err := json.Number(end.Error.Code).Int64(); err == nil && n >= 400 && n < 600 {
 		code = int(n)
 	} else if exit >= 400-256 && exit < 256 {
 		code = exit + 256
@@ -238,7 +240,7 @@ func (e *Ending) geminiFailed(exit int, end *geminiEvent) {
 		e.end(Context, "%s", text)
 	case code == 0 && strings.HasPrefix(message, "models/") && strings.Contains(message, " is not found for API version "):
 		e.status(404, text)
-	case code == 0 && exit >= geminiLowest && exit <= 55:
+	case code == 0 && exit >= geminiLowest && exit <= geminiHighest:
 		e.end(Fatal, "%s", text)
 	default:
 		e.status(code, text)
@@ -295,7 +297,7 @@ func geminiCommand(r request) (invocation, error) {
 		args = append(args, "--approval-mode", "yolo")
 		if deny := r.denied(); len(deny) > 0 {
 			policy := filepath.Join(r.own, "gemini-policy.toml")
-			if err := os.WriteFile(policy, geminiPolicy(deny), 0o600); err != nil {
+			if err := os.WriteFile(policy, geminiPolicy(r.dir, deny), 0o600); err != nil {
 				return in, fmt.Errorf("folders of an agent: %w", err)
 			}
 			args = append(args, "--policy", policy)
@@ -335,27 +337,41 @@ func (r request) geminiAuth() string {
 	return ""
 }
 
-// geminiPolicy denies edits of files that globs match.
-func geminiPolicy(globs []string) []byte {
+// geminiPolicy denies edits of files that globs match, however the path is
+// written. Gemini refuses patterns in which a group repeats, so that a glob
+// becomes several.
+func geminiPolicy(dir string, globs []string) []byte {
 	var b bytes.Buffer
 	for _, glob := range globs {
-		pattern, err := json.Marshal(`"file_path":"(?:[^"]*/)?` + globPattern(glob) + `"`)
-		if err != nil {
-			continue
+		for _, pattern := range globPatterns(glob) {
+			for _, root := range []string{"", "./", dir + "/"} {
+				text, err := json.Marshal(`"file_path":"` + regexp.QuoteMeta(root) + pattern + `"`)
+				if err != nil {
+					continue
+				}
+				fmt.Fprintf(&b, "[[rule]]\ntoolName = [\"write_file\", \"replace\"]\nargsPattern = %s\ndecision = \"deny\"\npriority = 999\n\n", text)
+			}
 		}
-		fmt.Fprintf(&b, "[[rule]]\ntoolName = [\"write_file\", \"replace\"]\nargsPattern = %s\ndecision = \"deny\"\npriority = 999\n\n", pattern)
 	}
 	return b.Bytes()
 }
 
-// globPattern writes a glob of paths as a regular expression.
+// globPatterns writes a glob of paths as regular expressions.
+func globPatterns(glob string) []string {
+	if before, after, ok := strings.Cut(glob, "**/"); ok && strings.Count(glob, "**/") <= 4 {
+		var all []string
+		for _, rest := range globPatterns(after) {
+			all = append(all, globPattern(before)+rest, globPattern(before)+`[^"]*/`+rest)
+		}
+		return all
+	}
+	return []string{globPattern(glob)}
+}
+
 func globPattern(glob string) string {
 	var b strings.Builder
 	for i := 0; i < len(glob); i++ {
 		switch {
-		case strings.HasPrefix(glob[i:], "**/"):
-			b.WriteString(`(?:[^"]*/)?`)
-			i += 2
 		case strings.HasPrefix(glob[i:], "**"):
 			b.WriteString(`[^"]*`)
 			i++
@@ -368,59 +384,4 @@ func globPattern(glob string) string {
 		}
 	}
 	return b.String()
-}
-
-// instructions are the names of what agent programs take for instructions and
-// settings of a repository.
-var instructions = []string{
-	"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", "opencode.json", "opencode.jsonc", ".mcp.json",
-	".agents", ".claude", ".codex", ".gemini", ".opencode", ".git",
-}
-
-// mirror makes to a copy of the files of from, without instructions. Symbolic
-// links are left out: they could lead out of it.
-func mirror(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return fmt.Errorf("copy for a judge: %w", err)
-	}
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		switch {
-		case name != "." && slices.ContainsFunc(instructions, func(n string) bool { return strings.EqualFold(n, d.Name()) }):
-			if d.IsDir() {
-				return filepath.SkipDir
-			}
-			return nil
-		case d.IsDir():
-			return os.MkdirAll(target, 0o700)
-		case d.Type().IsRegular():
-			return copyFile(path, target)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("copy for a judge: %w", err)
-	}
-	return nil
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }

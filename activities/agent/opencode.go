@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -13,10 +14,10 @@ type opencodeEvent struct {
 	Type      string `json:"type"`
 	SessionID string `json:"sessionID"`
 	Part      struct {
-		Message string      `json:"messageID"`
-		Text    string      `json:"text"`
-		Reason  string      `json:"reason"`
-		Cost    json.Number `json:"cost"`
+		Message string `json:"messageID"`
+		Text    string `json:"text"`
+		Reason  string `json:"reason"`
+		Cost    figure `json:"cost"`
 		Tokens  struct {
 			Input     int64 `json:"input"`
 			Output    int64 `json:"output"`
@@ -50,7 +51,7 @@ func parseOpencode(p Printed) Ending {
 		failed *opencodeError
 		reason string
 		of     string // the message that the text is of
-		sum    = json.Number("0")
+		sum    = figure("0")
 		steps  int
 	)
 	for raw := range events(p.Stdout) {
@@ -90,7 +91,7 @@ func parseOpencode(p Printed) Ending {
 	switch {
 	case failed != nil:
 		e.opencodeFailed(failed)
-	case !begun && says(p.Stderr, "Error: Session not found"):
+	case !begun && beginsWith(p.Stderr, "Error: Session not found"):
 		e.SessionLost = true
 		e.end(Fatal, "it does not have the session that was to go on")
 	case !begun:
@@ -166,9 +167,18 @@ func retryAfter(headers map[string]string) time.Duration {
 }
 
 // opencodeCommand is the command line of opencode. It loads no configuration,
-// instruction file, plug-in or skill of the repository; a role that changes
-// nothing is denied every tool but those that read, the advisor all.
+// plug-in or skill of the repository; a role that changes nothing is denied
+// every tool but those that read, the advisor all. With a file that it reads it
+// gives the model the instruction files of the folders above; so such a role
+// looks at a copy without them.
 func opencodeCommand(r request) (invocation, error) {
+	var in invocation
+	if r.role.ReadOnly() {
+		in.dir = filepath.Join(r.own, "view")
+		if err := mirror(r.dir, in.dir); err != nil {
+			return in, err
+		}
+	}
 	permission := map[string]any{"*": "deny"}
 	switch {
 	case r.role == Advisor:
@@ -177,8 +187,7 @@ func opencodeCommand(r request) (invocation, error) {
 			permission[tool] = "allow"
 		}
 	default:
-		edit := "allow"
-		rules := map[string]any{"*": edit}
+		rules := map[string]any{"*": "allow"}
 		for _, glob := range r.denied() {
 			rules[glob] = "deny"
 			if rest, ok := strings.CutPrefix(glob, "**/"); ok {
@@ -199,7 +208,7 @@ func opencodeCommand(r request) (invocation, error) {
 	}
 	doc, err := json.Marshal(config)
 	if err != nil {
-		return invocation{}, fmt.Errorf("configuration of opencode: %w", err)
+		return in, fmt.Errorf("configuration of opencode: %w", err)
 	}
 	args := []string{"run", "--format", "json", "--title", "interlock"}
 	if r.Agent.Model != "" {
@@ -218,7 +227,8 @@ func opencodeCommand(r request) (invocation, error) {
 	for _, folder := range [][2]string{{"XDG_DATA_HOME", ".local/share"}, {"XDG_CONFIG_HOME", ".config"}, {"XDG_CACHE_HOME", ".cache"}, {"XDG_STATE_HOME", ".local/state"}} {
 		env = append(env, folder[0]+"="+r.folder(folder[0], folder[1]))
 	}
-	return invocation{args: args, env: env, stuck: opencodeStuck}, nil
+	in.args, in.env, in.stuck = args, env, opencodeStuck
+	return in, nil
 }
 
 // opencodeStuck counts steps that ended without an answer: opencode takes them

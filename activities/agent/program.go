@@ -183,6 +183,7 @@ func (a *Program) once(ctx context.Context, c Call, which string) (answer Answer
 		},
 	})
 	meter.Stop()
+	watch.end()
 	stuck := errors.Is(context.Cause(running), errStuck) && ctx.Err() == nil
 	if runErr == nil && ran.Cancelled && !stuck {
 		runErr = context.Cause(ctx)
@@ -258,13 +259,13 @@ func (a *Answer) settle(c Call, started bool, e Ending) {
 		a.CostMicroUSD, a.CostKnown = e.CostMicroUSD, true
 	case ok:
 		a.CostMicroUSD, a.CostKnown = priced, true
-	case e.TokensKnown && e.Tokens == (Tokens{}) && (e.Class == Limit || e.Class == Transient || e.Class == Fatal || e.Class == Context) && !e.Killed:
+	case e.TokensKnown && e.Tokens == (Tokens{}) && (e.Class == Limit || e.Class == Transient || e.Class == Fatal || e.Class == Context):
 		a.CostMicroUSD, a.CostKnown = 0, true
 	default:
 		a.CostMicroUSD, a.CostKnown = Reservation(c.Agent), false
 	}
 	// The last figure of a call that was killed leaves out what was under way.
-	if e.Killed && started {
+	if e.Killed && started && e.Class != Transient {
 		a.CostKnown = false
 	}
 }
@@ -327,17 +328,21 @@ func within(folder, path string) bool {
 
 var errStuck = errors.New("it does the same again and again")
 
-// watcher ends a program that is stuck.
+// watcher ends a program that is stuck: that has said so often enough, or once
+// and nothing else for long enough.
 type watcher struct {
 	stuck func(json.RawMessage) (stuck, moving bool)
 	stop  func()
 	line  []byte
 	count int
+	timer *time.Timer
 }
 
 const (
-	// patience is how often a program may write that it is stuck.
-	patience = 20
+	// patience is how often a program may write that it is stuck, and
+	// longPatience for how long it may be.
+	patience     = 10
+	longPatience = 2 * time.Minute
 	// longestLine is the longest event, in bytes, that is looked at while a
 	// program runs.
 	longestLine = 64 << 10
@@ -354,15 +359,31 @@ func (w *watcher) write(p []byte) {
 			return
 		}
 		w.line = append(w.line, p[:min(i, max(longestLine-len(w.line), 0))]...)
-		stuck, moving := w.stuck(w.line)
-		switch {
-		case moving:
-			w.count = 0
-		case stuck:
-			if w.count++; w.count == patience {
-				w.stop()
-			}
-		}
+		w.event(w.line)
 		w.line, p = w.line[:0], p[i+1:]
+	}
+}
+
+func (w *watcher) event(line []byte) {
+	stuck, moving := w.stuck(line)
+	switch {
+	case moving:
+		w.end()
+	case stuck:
+		if w.timer == nil {
+			w.timer = time.AfterFunc(longPatience, w.stop)
+		}
+		if w.count++; w.count == patience {
+			w.stop()
+		}
+	}
+}
+
+// end forgets that the program was stuck.
+func (w *watcher) end() {
+	w.count = 0
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
 	}
 }

@@ -67,6 +67,8 @@ var house = []rule{
 	{pkg: "activities/evidence", ours: []string{"slice", "activities/process"}, never: temporal},
 	{pkg: "activities/agent", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}, later: true},
 	{pkg: "activities/check", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}},
+	// A code host for tests alone.
+	{pkg: "activities/forge/fakeforge", never: temporal},
 	{pkg: "activities/forge", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}, later: true},
 
 	// Doors: wiring only. The client program does not link the workflows but

@@ -76,6 +76,12 @@ type Command struct {
 	// looked up in the PATH of Env, absolute entries only; one with a slash is
 	// relative to Dir.
 	Args []string
+	// Within is an argument list that runs what follows it, as that of a sandbox
+	// does: a program with an absolute path, and its arguments. It must be able
+	// to see the program, which is looked up without it. If it fails before the
+	// program begins, it says so in a line that begins with its name and a colon.
+	// SIGTERM goes to what it runs, not to itself.
+	Within []string
 	// Dir is the absolute path of the working directory.
 	Dir string
 	// Env is the whole environment, as NAME=value. Run adds MarkerVariable.
@@ -212,7 +218,10 @@ func (c *Command) validate() error {
 	if err := checkMarker(c.Marker); err != nil {
 		return err
 	}
-	for _, s := range slices.Concat(c.Args, c.Env, []string{c.Dir}) {
+	if len(c.Within) > 0 && !filepath.IsAbs(c.Within[0]) {
+		return fmt.Errorf("process: %q is not an absolute path", c.Within[0])
+	}
+	for _, s := range slices.Concat(c.Args, c.Within, c.Env, []string{c.Dir}) {
 		if strings.ContainsRune(s, 0) {
 			return fmt.Errorf("process: a NUL byte in the arguments, environment or directory of %q", c.Args[0])
 		}
@@ -434,12 +443,12 @@ func (r *running) send(q request) {
 // wait follows the shim to its end.
 func (r *running) wait(ctx context.Context) (Result, error) {
 	res := Result{ExitCode: -1}
-	r.send(request{Start: &start{
-		Path: r.path,
-		Args: r.Args,
-		Dir:  r.Dir,
-		Env:  withMarker(r.Env, r.marker),
-	}})
+	first := &start{Path: r.path, Args: r.Args, Dir: r.Dir, Env: withMarker(r.Env, r.marker)}
+	if len(r.Within) > 0 {
+		first.Path, first.Wrapped = r.Within[0], true
+		first.Args = slices.Concat(r.Within, []string{r.path}, r.Args[1:])
+	}
+	r.send(request{Start: first})
 
 	var (
 		started           time.Time
@@ -538,7 +547,28 @@ func (r *running) finish(res Result, refused *report, done bool) (Result, error)
 	case refused != nil:
 		return r.refusal(res, refused.Refused)
 	}
+	if why := r.unwrapped(res); why != "" {
+		res.Started, res.ExitCode = false, codeNotExecutable
+		res.StartErr = &StartError{Path: r.path, Code: codeNotExecutable, Err: errors.New(why)}
+	}
 	return res, nil
+}
+
+// unwrapped says why the program was not begun by what it was to run within. A
+// program that says the same itself has only itself to blame.
+func (r *running) unwrapped(res Result) string {
+	if len(r.Within) == 0 || res.ExitCode != 1 || res.Signal != "" {
+		return ""
+	}
+	said := res.Stderr
+	if r.Combine {
+		said = res.Stdout
+	}
+	line, _, _ := strings.Cut(string(said.Bytes()), "\n")
+	if !strings.HasPrefix(line, filepath.Base(r.Within[0])+": ") {
+		return ""
+	}
+	return line
 }
 
 func orGone(err error) error {

@@ -47,6 +47,9 @@ type start struct {
 	Args []string
 	Dir  string
 	Env  []string
+	// Wrapped says that the program is one that runs another, which a signal is
+	// meant for.
+	Wrapped bool
 }
 
 // report goes from the shim to the worker; exactly one field is set.
@@ -98,6 +101,7 @@ func Main() {
 // children, so a process id cannot be reused while the loop knows it as one.
 type shim struct {
 	child   int
+	wrapped bool
 	asked   bool
 	exited  bool // the child was reaped
 	reports *gob.Encoder
@@ -143,7 +147,7 @@ func runShim() error {
 		s.report(report{Refused: f})
 		return nil
 	}
-	s.child = pid
+	s.child, s.wrapped = pid, first.Start.Wrapped
 
 	requests := make(chan request)
 	go func() {
@@ -196,15 +200,30 @@ func (s *shim) attend(requests <-chan request, children <-chan os.Signal) {
 			if !ok || q.Kill {
 				return
 			}
-			// The leader of a session cannot leave its group.
-			_ = syscall.Kill(-s.child, syscall.SIGTERM)
-			_ = syscall.Kill(-s.child, syscall.SIGCONT)
+			s.terminate()
 		case <-children:
 			if s.reap(); s.exited {
 				return
 			}
 		case <-recorder.C:
 			s.kin.look(os.Getpid())
+		}
+	}
+}
+
+// terminate asks the child's group to end; the leader of a session cannot leave
+// its group. A sandbox would die of the signal at once and take what it runs
+// with it, so there all below it are asked, whose first process is deaf to it.
+func (s *shim) terminate() {
+	if !s.wrapped {
+		_ = syscall.Kill(-s.child, syscall.SIGTERM)
+		_ = syscall.Kill(-s.child, syscall.SIGCONT)
+		return
+	}
+	for _, e := range s.kin.look(os.Getpid()) {
+		if e.pid != s.child {
+			_ = syscall.Kill(e.pid, syscall.SIGTERM)
+			_ = syscall.Kill(e.pid, syscall.SIGCONT)
 		}
 	}
 }

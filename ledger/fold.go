@@ -92,6 +92,8 @@ func (f *Folded) add(l Line) error {
 		return f.intent(l)
 	case Done:
 		return f.done(l)
+	case Raise:
+		return f.raise(l)
 	case Undo:
 		f.Undoing = true
 		return nil
@@ -124,6 +126,19 @@ func (f *Folded) reopen(l Line) error {
 	}
 	f.State, f.Runs, f.Spec, f.Started = s, l.Run, l.Spec, l.At
 	f.Ended, f.Undoing, f.Intent, f.Why = false, false, nil, ""
+	return nil
+}
+
+func (f *Folded) raise(l Line) error {
+	switch cap := f.State.Rules.CapMicroUSD; {
+	case f.State.Ended():
+		return fmt.Errorf("it raises the cap, but the slice has ended as %s", f.State.Ending)
+	case l.Role != "":
+		return nil
+	case l.CapMicroUSD <= cap:
+		return fmt.Errorf("it raises the cap from %d to %d micro-dollars, which is not more", cap, l.CapMicroUSD)
+	}
+	f.State.Rules.CapMicroUSD = l.CapMicroUSD
 	return nil
 }
 

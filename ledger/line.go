@@ -29,6 +29,7 @@ const (
 	Undo   Kind = "undo"   // an effect was taken back; only undo and end follow in this run
 	End    Kind = "end"    // the run ended
 	Reopen Kind = "reopen" // a run begins, and goes on where the last one ended
+	Raise  Kind = "raise"  // a person raised the cap
 )
 
 // MaxWhy is the most bytes of Why and Seen that a line keeps.
@@ -77,6 +78,11 @@ type Line struct {
 	Base  string         `json:"base,omitempty"`
 	Rules *machine.Rules `json:"rules,omitempty"`
 
+	// CapMicroUSD is the new cap of the slice, in millionths of a US dollar, or of
+	// Role if that is there; Why says who raised it (raise).
+	CapMicroUSD int64  `json:"cap_micro_usd,omitempty"`
+	Role        string `json:"role,omitempty"`
+
 	// Undo is the compensation, and Seen how the world looked after it (undo).
 	Undo slice.Undone `json:"undo,omitempty"`
 	Seen string       `json:"seen,omitempty"`
@@ -85,7 +91,7 @@ type Line struct {
 	Ending machine.Ending `json:"ending,omitempty"`
 	// Cause belongs to Outcome (done) or Ending (end).
 	Cause machine.Cause `json:"cause,omitempty"`
-	// Why is for a person; of a reopen it is the reason (done, end, reopen).
+	// Why is for a person; of a reopen it is the reason (done, end, reopen, raise).
 	Why string `json:"why,omitempty"`
 }
 
@@ -259,6 +265,8 @@ func (l Line) fields() Line {
 		if l.Turn.Step == machine.Prepare && l.Outcome == machine.Done {
 			m.Base, m.Rules = l.Base, l.Rules
 		}
+	case Raise:
+		m.CapMicroUSD, m.Role, m.Why = l.CapMicroUSD, l.Role, l.Why
 	case Undo:
 		m.Undo, m.Seen = l.Undo, l.Seen
 	case End:
@@ -303,6 +311,9 @@ func (l Line) flaw() string {
 			}
 		}
 		return why
+	case Raise:
+		return first(l.CapMicroUSD < 1 || l.CapMicroUSD > MaxCost, fmt.Sprintf("%d micro-dollars cannot be a cap", l.CapMicroUSD),
+			l.Why == "", "it does not say who raised the cap")
 	case Undo:
 		return first(l.Undo != slice.UndoWorkspace && l.Undo != slice.UndoViews && l.Undo != slice.UndoBranch && l.Undo != slice.UndoProposal, fmt.Sprintf("%q is no compensation", l.Undo))
 	case End:

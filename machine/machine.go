@@ -161,8 +161,11 @@ type Rules struct {
 	E2E         bool  `json:"e2e,omitempty"`
 	// DeliverUnmeasured lets a slice whose e2e could not be measured go on to
 	// delivery (`e2e_unmeasured: deliver`).
-	DeliverUnmeasured bool   `json:"deliver_unmeasured,omitempty"`
-	DeliverTo         Target `json:"deliver_to"`
+	DeliverUnmeasured bool `json:"deliver_unmeasured,omitempty"`
+	// AskOverBudget keeps the machine from ending a slice that is over its cap
+	// (`on_over_budget: ask`): a person is asked first, and Stop ends it.
+	AskOverBudget bool   `json:"ask_over_budget,omitempty"`
+	DeliverTo     Target `json:"deliver_to"`
 }
 
 // State is where a slice is. It is a value: Next returns a new one.
@@ -274,6 +277,9 @@ var standard = definition{table, leaveOut, agentSteps, endings}
 // does not list is an *ImpossibleError, and s is returned as it was.
 func Next(s State, e Event) (State, error) { return standard.next(s, e) }
 
+// Costs reports whether a step may ask an agent program, and so cost money.
+func Costs(s Step) bool { return has(agentSteps, s) }
+
 // Stop ends a slice from outside the table: it was cancelled, a crossing or a
 // record proved impossible, or the money does not cover the call that is due.
 // The step that was due is kept.
@@ -328,7 +334,7 @@ func (d *definition) next(s State, e Event) (State, error) {
 
 // unaffordable looks at money: over the cap, a step that costs is not begun.
 func (d *definition) unaffordable(s State) bool {
-	return has(d.costs, s.Step) && s.SpentMicroUSD > s.Rules.CapMicroUSD
+	return !s.Rules.AskOverBudget && has(d.costs, s.Step) && s.SpentMicroUSD > s.Rules.CapMicroUSD
 }
 
 // find returns the one rule that applies. That the rules of a pair exclude

@@ -81,6 +81,12 @@ type Ended struct {
 	// Why is for a person: one line, what happened and what to do.
 	Why      string     `json:"why,omitempty"`
 	Evidence []Evidence `json:"evidence,omitempty"`
+	// Calls are the calls of agents that the step has made.
+	Calls []Called `json:"calls,omitempty"`
+	// Limit, Question or Short say why a step that is limited is due again.
+	Limit    *Limit    `json:"limit,omitempty"`
+	Question *Question `json:"question,omitempty"`
+	Short    *Shortage `json:"short,omitempty"`
 }
 
 // Evidence names bytes that are kept by their SHA-256.
@@ -145,6 +151,11 @@ type PrepareOut struct {
 	// how long its CI is waited for.
 	Onto      string   `json:"onto,omitempty"`
 	CITimeout Duration `json:"ci_timeout,omitempty"`
+	// Quota says how long limits are waited for, Callers which agents may be
+	// called, and Roles what each role may spend, in millionths of a US dollar.
+	Quota   Quota            `json:"quota,omitzero"`
+	Callers []Caller         `json:"callers,omitempty"`
+	Roles   map[string]int64 `json:"roles,omitempty"`
 }
 
 // ReopenIn asks for what a slice that has ended goes on with: the state that
@@ -258,6 +269,9 @@ type ImplementIn struct {
 	Feedback Feedback `json:"feedback,omitzero"`
 	// Session is what the agent called the conversation to go on with.
 	Session string `json:"session,omitempty"`
+	// Calls are the terms, and Replies the answers to what was asked in this task.
+	Calls   Calls     `json:"calls,omitzero"`
+	Replies []Replied `json:"replies,omitempty"`
 	// Report is the answer of an implementer that is driven from outside.
 	Report json.RawMessage `json:"report,omitempty"`
 }
@@ -290,6 +304,7 @@ type JudgeIn struct {
 	Checks    []Measured `json:"checks,omitempty"`
 	// Guard is what the guard saw and does not decide.
 	Guard []GuardFinding `json:"guard,omitempty"`
+	Calls Calls          `json:"calls,omitzero"`
 	// Reports are the answers of judges that are driven from outside, by name.
 	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }
@@ -303,6 +318,7 @@ type JudgeSliceIn struct {
 	Checks []Measured `json:"checks,omitempty"`
 	// Guard is what the guard saw and does not decide.
 	Guard []GuardFinding `json:"guard,omitempty"`
+	Calls Calls          `json:"calls,omitzero"`
 	// Reports are the answers of judges that are driven from outside, by name.
 	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }
@@ -342,6 +358,7 @@ type AdviseIn struct {
 	Task      Task      `json:"task"`
 	Candidate string    `json:"candidate"`
 	Findings  []Finding `json:"findings,omitempty"`
+	Calls     Calls     `json:"calls,omitzero"`
 	// Report is the answer of an advisor that is driven from outside.
 	Report json.RawMessage `json:"report,omitempty"`
 }
@@ -379,7 +396,8 @@ type ReconcileIn struct {
 	Session  string `json:"session,omitempty"`
 	// Onto is the branch of the remote that the slice is merged into; empty for
 	// one that only becomes a branch, which meets its base where that is.
-	Onto string `json:"onto,omitempty"`
+	Onto  string `json:"onto,omitempty"`
+	Calls Calls  `json:"calls,omitzero"`
 }
 
 // ReconcileOut is the commit that is verified, judged whole and delivered.

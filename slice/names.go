@@ -9,9 +9,12 @@ const (
 	QueryNext   = "next"
 	QueryLedger = "ledger"
 
-	// Decide and Report are both updates and signals, with one payload each.
-	Decide = "decide"
-	Report = "report"
+	// These are both updates and signals, with one payload each.
+	Decide       = "decide"
+	Report       = "report"
+	Answer       = "answer"
+	QuotaRenewed = "quota_renewed"
+	RaiseBudget  = "raise_budget"
 )
 
 // Search attributes.
@@ -43,6 +46,9 @@ func Attributes() map[string]string {
 const (
 	RoleImplementer = "implementer"
 	RoleAdvisor     = "advisor"
+	RoleReconciler  = "reconciler"
+	// RoleJudge is what all judges count as.
+	RoleJudge = "judge"
 )
 
 // Types of errors that leave an activity. None of them is retried.
@@ -59,6 +65,8 @@ const (
 	ErrStale       = "Stale"       // it names another subject than the one that waits
 	ErrBadDecision = "BadDecision" // it is no decision
 	ErrBadReport   = "BadReport"   // it is no report
+	ErrBadAnswer   = "BadAnswer"   // it is no answer to a question
+	ErrBadRaise    = "BadRaise"    // it is no cap that could be raised to
 	ErrDraining    = "Draining"    // the run is about to continue as new: send it again
 )
 

@@ -55,6 +55,8 @@ type Policy struct {
 	Quota   Quota    `json:"quota,omitzero"`
 	// Prices are for programs that tell tokens but no cost.
 	Prices []Price `json:"prices,omitempty"`
+	// OnOverBudget says what becomes of a call that the money does not cover.
+	OnOverBudget OnOverBudget `json:"on_over_budget,omitempty"`
 	// Env names the variables of the worker that agents and checks may see.
 	Env     []string `json:"env,omitempty"`
 	Sandbox Sandbox  `json:"sandbox,omitempty"`
@@ -97,6 +99,16 @@ type E2EUnmeasured string
 const (
 	E2EBlocks   E2EUnmeasured = "block"
 	E2EDelivers E2EUnmeasured = "deliver"
+)
+
+// OnOverBudget says what becomes of a slice whose money does not cover the call
+// that is due.
+type OnOverBudget string
+
+// The choices; empty means BudgetAborts.
+const (
+	BudgetAborts OnOverBudget = "abort"
+	BudgetAsks   OnOverBudget = "ask"
 )
 
 // Sandbox says whether the system's isolation must be used for read-only roles.
@@ -186,6 +198,17 @@ type Budgets struct {
 	Lost        *int `json:"lost,omitempty"`
 	// USD is the cap of the slice; nil means DefaultSliceUSD.
 	USD *USD `json:"usd,omitempty"`
+	// Roles are the caps of roles within it.
+	Roles RoleBudgets `json:"roles,omitzero"`
+}
+
+// RoleBudgets are what all calls of a role may cost in a run; nil means that only
+// the cap of the slice bounds them.
+type RoleBudgets struct {
+	Implementer *USD `json:"implementer,omitempty"`
+	Judge       *USD `json:"judge,omitempty"`
+	Advisor     *USD `json:"advisor,omitempty"`
+	Reconciler  *USD `json:"reconciler,omitempty"`
 }
 
 // Gates are the steps at which a person must answer.
@@ -252,6 +275,11 @@ const (
 
 // Quota says how long a provider's limit is waited for.
 type Quota struct {
-	Wait    *bool    `json:"wait,omitempty"`
+	// Wait is false if a limit ends the slice at once; nil means true.
+	Wait *bool `json:"wait,omitempty"`
+	// MaxWait ends the slice after so long; 0 means DefaultMaxWait.
 	MaxWait Duration `json:"max_wait,omitempty"`
+	// FallbackAfter hands a role over to its fallback, if it has one, when a
+	// limit lasts longer; 0 means DefaultFallbackAfter.
+	FallbackAfter Duration `json:"fallback_after,omitempty"`
 }

@@ -106,12 +106,52 @@ type Carry struct {
 	Inbox   []Decision `json:"inbox,omitempty"`
 	// Reports are the answers that came for the turn that is due, by role.
 	Reports map[string]json.RawMessage `json:"reports,omitempty"`
+	// Quota and Callers are what policy says of limits and of agents, Roles what
+	// each role may spend, in millionths of a US dollar.
+	Quota   Quota            `json:"quota,omitzero"`
+	Callers []Caller         `json:"callers,omitempty"`
+	Roles   map[string]int64 `json:"roles,omitempty"`
+	// SessionBy is the agent that Session belongs to. Resume says that the call
+	// that is due goes on in the tree and the session as they are.
+	SessionBy string `json:"session_by,omitempty"`
+	Resume    bool   `json:"resume,omitempty"`
+	// Held is the limit, Question the question and Short the want of money that
+	// the step which is due waits for.
+	Held     *Held     `json:"held,omitempty"`
+	Question *Question `json:"question,omitempty"`
+	Short    *Shortage `json:"short,omitempty"`
+	// Renewed says that a person knows the account to be free again.
+	Renewed bool `json:"renewed,omitempty"`
+	// Handed are the agents whose fallback is asked in their place.
+	Handed []Handed `json:"handed,omitempty"`
+	// Asked counts the questions of the task in work, Replies has the answers.
+	Asked   int       `json:"asked,omitempty"`
+	Replies []Replied `json:"replies,omitempty"`
+	// Costs is what was spent in this run, by role and step.
+	Costs []RoleCost `json:"costs,omitempty"`
 	// Applied are the ids of the last messages that were taken.
 	Applied []string `json:"applied,omitempty"`
 	Ignored Ignored  `json:"ignored,omitzero"`
 	// Recent are the last few steps, for people; Steps is how many there were.
 	Recent []Done `json:"recent,omitempty"`
 	Steps  int    `json:"steps"`
+}
+
+// Held is a limit that a slice waits for, over all of its waits.
+type Held struct {
+	Limit
+	// Since is when the first of the waits began, Probes how often the limit was
+	// met, and Wake when the account is asked again; times are Unix milliseconds.
+	Since  int64 `json:"since"`
+	Probes int   `json:"probes"`
+	Wake   int64 `json:"wake"`
+}
+
+// Handed is an agent whose fallback is asked in its place, until a time in Unix
+// milliseconds; 0 means until a person says that the account is free again.
+type Handed struct {
+	Agent string `json:"agent"`
+	Until int64  `json:"until,omitempty"`
 }
 
 // Tail is the end of the ledger as the workflow knows it.
@@ -153,18 +193,30 @@ const (
 	WaitCI       WaitFor = "ci"
 	WaitForge    WaitFor = "forge"          // it has a limit or cannot be reached
 	WaitUnknown  WaitFor = "unknown effect" // it cannot be read whether an effect happened
+	// WaitQuota is for a provider's limit to end. It needs nobody.
+	WaitQuota WaitFor = "quota"
+	// WaitQuestion is for a person's answer to a role's question.
+	WaitQuestion WaitFor = "question"
+	// WaitMoney is for a higher cap.
+	WaitMoney WaitFor = "money"
 )
 
 // Wait is a named wait.
 type Wait struct {
 	For WaitFor `json:"for"`
 	// Subject is what an approval has to name: the hash of the plan, or the
-	// commit that is to be published or merged.
+	// commit that is to be published or merged. Of a question it is the id.
 	Subject string `json:"subject,omitempty"`
-	// Role says whose report is waited for.
+	// Role says whose report is waited for, whose limit, or who asks.
 	Role string `json:"role,omitempty"`
 	// Why says what is not there yet, for a person.
 	Why string `json:"why,omitempty"`
+	// Text is the question, or why money is short.
+	Text string `json:"text,omitempty"`
+	// Reset is when a limit is said to end, in Unix milliseconds; 0 is unknown.
+	Reset int64 `json:"reset,omitempty"`
+	// NeedMicroUSD is the least cap with which the slice goes on.
+	NeedMicroUSD int64 `json:"need_micro_usd,omitempty"`
 	// Since and Until are Unix milliseconds; without a deadline Until is 0.
 	Since int64 `json:"since"`
 	Until int64 `json:"until,omitempty"`
@@ -203,6 +255,27 @@ type Reported struct {
 	// Answer is the role's answer, as its schema has it.
 	Answer json.RawMessage `json:"answer"`
 	By     string          `json:"by,omitempty"`
+}
+
+// Answered is a person's answer to a question.
+type Answered struct {
+	// ID is that of the question.
+	ID   string `json:"id"`
+	Text string `json:"text"`
+	By   string `json:"by"`
+}
+
+// Renewed says that an account is free again.
+type Renewed struct {
+	By string `json:"by,omitempty"`
+}
+
+// Raised is a new cap of the slice, or of one role of it.
+type Raised struct {
+	// CapMicroUSD is the whole cap, not what is added to it.
+	CapMicroUSD int64  `json:"cap_micro_usd"`
+	Role        string `json:"role,omitempty"`
+	By          string `json:"by"`
 }
 
 // Taken answers a message that was accepted.
@@ -257,10 +330,15 @@ type Status struct {
 	Waiting *Wait         `json:"waiting,omitempty"`
 	Ignored Ignored       `json:"ignored,omitzero"`
 	Tasks   []TaskStatus  `json:"tasks"`
-	Recent  []Done        `json:"recent,omitempty"`
-	Host    string        `json:"host,omitempty"`
-	Folder  string        `json:"folder,omitempty"`
-	Result  *Result       `json:"result,omitempty"`
+	// Costs is what was spent in this run, by role and step; Caps what a role
+	// may spend; Handed the agents whose fallback is asked in their place.
+	Costs  []RoleCost       `json:"costs,omitempty"`
+	Caps   map[string]int64 `json:"caps,omitempty"`
+	Handed []Handed         `json:"handed,omitempty"`
+	Recent []Done           `json:"recent,omitempty"`
+	Host   string           `json:"host,omitempty"`
+	Folder string           `json:"folder,omitempty"`
+	Result *Result          `json:"result,omitempty"`
 	// Proposal is the pull request, CI what its checks say.
 	Proposal Proposal      `json:"proposal,omitzero"`
 	CI       []CheckResult `json:"ci,omitempty"`
@@ -287,6 +365,7 @@ type Result struct {
 	Proposal     Proposal      `json:"proposal,omitzero"`
 	Merged       string        `json:"merged,omitempty"`
 	CostMicroUSD int64         `json:"cost_micro_usd"`
+	Costs        []RoleCost    `json:"costs,omitempty"`
 	Millis       int64         `json:"millis"`
 	Ledger       Tail          `json:"ledger"`
 	Kept         []string      `json:"kept,omitempty"`

@@ -18,6 +18,9 @@ const (
 	DefaultRemind       = Duration(24 * time.Hour)
 	DefaultExpire       = Duration(7 * 24 * time.Hour)
 	DefaultCITimeout    = Duration(2 * time.Hour)
+	// DefaultMaxWait is longer than the longest window of the providers, a week.
+	DefaultMaxWait       = Duration(8 * 24 * time.Hour)
+	DefaultFallbackAfter = Duration(15 * time.Minute)
 )
 
 // Duration is a time.Duration, written as Go writes it ("10m", "1h30m").

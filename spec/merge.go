@@ -60,7 +60,8 @@ func Rules(s slice.Spec, p slice.Policy) machine.Rules {
 		PlanGate:    p.Gates.Plan || len(s.AllowRemovedTests) > 0,
 		PublishGate: p.Gates.Publish, MergeGate: p.Gates.Merge,
 		E2E: len(p.E2E) > 0, DeliverUnmeasured: p.E2EUnmeasured == slice.E2EDelivers,
-		DeliverTo: machine.Target(cmp.Or(p.Deliver.To, string(machine.ToBranch))),
+		AskOverBudget: p.OnOverBudget == slice.BudgetAsks,
+		DeliverTo:     machine.Target(cmp.Or(p.Deliver.To, string(machine.ToBranch))),
 	}
 	n := func(at *int, def int) int {
 		if at == nil {
@@ -75,6 +76,28 @@ func Rules(s slice.Spec, p slice.Policy) machine.Rules {
 		Discards: n(b.Discards, def.Discards), Lost: n(b.Lost, def.Lost),
 	}
 	return r
+}
+
+// RoleCaps returns what each role may spend, in millionths of a US dollar, for
+// those that have a cap of their own.
+func RoleCaps(p slice.Policy) map[string]int64 {
+	caps := map[string]int64{}
+	for _, r := range roleCaps(&p.Budgets.Roles) {
+		if *r.usd != nil {
+			caps[r.role] = int64(**r.usd)
+		}
+	}
+	return caps
+}
+
+type roleCap struct {
+	role string
+	usd  **slice.USD
+}
+
+func roleCaps(b *slice.RoleBudgets) []roleCap {
+	return []roleCap{{slice.RoleImplementer, &b.Implementer}, {slice.RoleJudge, &b.Judge},
+		{slice.RoleAdvisor, &b.Advisor}, {slice.RoleReconciler, &b.Reconciler}}
 }
 
 func usdOr(u *slice.USD, def slice.USD) slice.USD {
@@ -110,8 +133,25 @@ func named(p slice.Policy) slice.Policy {
 			with.Name = r.name
 			*r.agent = &with
 		}
+		if a := *r.agent; a != nil {
+			with := fallbackNamed(*a)
+			*r.agent = &with
+		}
+	}
+	p.Agents.Implementer = fallbackNamed(p.Agents.Implementer)
+	for i := range p.Agents.Judges {
+		p.Agents.Judges[i] = fallbackNamed(p.Agents.Judges[i])
 	}
 	return p
+}
+
+func fallbackNamed(a slice.Agent) slice.Agent {
+	if a.Fallback != nil && a.Fallback.Name == "" {
+		with := *a.Fallback
+		with.Name = a.Name + "-fallback"
+		a.Fallback = &with
+	}
+	return a
 }
 
 func judgeName(i, n int) string {
@@ -161,6 +201,11 @@ func (d *document) tighten(repo, own slice.Policy) slice.Policy {
 		*ours[i].n = *x.n
 	}
 	d.lowerUSD("policy.budgets.usd", &p.Budgets.USD, own.Budgets.USD, slice.DefaultSliceUSD)
+	caps, lower := roleCaps(&p.Budgets.Roles), roleCaps(&own.Budgets.Roles)
+	for i, r := range lower {
+		d.lowerUSD("policy.budgets.roles."+r.role, caps[i].usd, *r.usd, maxUSD)
+	}
+	rank(d, "policy.on_over_budget", &p.OnOverBudget, own.OnOverBudget, slice.BudgetAborts, slice.BudgetAborts, slice.BudgetAsks)
 
 	p.Gates.Plan = repo.Gates.Plan || own.Gates.Plan
 	p.Gates.Publish = repo.Gates.Publish || own.Gates.Publish
@@ -178,7 +223,8 @@ func (d *document) tighten(repo, own slice.Policy) slice.Policy {
 		}
 		p.Quota.Wait = own.Quota.Wait
 	}
-	d.lower("policy.quota.max_wait", &p.Quota.MaxWait, own.Quota.MaxWait, maxWait)
+	d.lower("policy.quota.max_wait", &p.Quota.MaxWait, own.Quota.MaxWait, slice.DefaultMaxWait)
+	d.lower("policy.quota.fallback_after", &p.Quota.FallbackAfter, own.Quota.FallbackAfter, slice.DefaultFallbackAfter)
 	if own.Prices != nil && !reflect.DeepEqual(own.Prices, repo.Prices) {
 		d.bad("policy.prices", "they are not the repository's", "the prices of the repository's policy, or none", "what tokens cost is the repository's to say")
 	}

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"fmt"
 	"strings"
 
 	"interlock/slice"
@@ -25,8 +24,6 @@ var notYet = []struct {
 	{policy("agents.reconciler.use", func(p slice.Policy) bool {
 		return p.Agents.Reconciler != nil && p.Agents.Reconciler.Use == slice.AdapterExternal
 	}), "this version waits for no report of a reconciler", "command"},
-	{fallbacks, "this version hands no role over to another agent", "nothing here"},
-	{policy("quota", func(p slice.Policy) bool { return p.Quota != slice.Quota{} }), "this version does not wait for a provider's limit", "nothing here"},
 }
 
 func when(path string, used func(slice.Spec) bool) func(slice.Spec) []string {
@@ -40,18 +37,6 @@ func when(path string, used func(slice.Spec) bool) func(slice.Spec) []string {
 
 func policy(path string, used func(slice.Policy) bool) func(slice.Spec) []string {
 	return when(join("policy", path), func(s slice.Spec) bool { return s.Policy != nil && used(*s.Policy) })
-}
-
-func fallbacks(s slice.Spec) (paths []string) {
-	if s.Policy == nil {
-		return nil
-	}
-	for _, r := range roles(s.Policy.Agents) {
-		if r.agent.Fallback != nil {
-			paths = append(paths, fmt.Sprintf("policy.agents.%s.fallback", r.path))
-		}
-	}
-	return paths
 }
 
 // notYet refuses what this version would not do. If the document is a policy alone, its

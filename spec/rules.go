@@ -86,6 +86,7 @@ func (d *document) policy(at string, p slice.Policy, part bool) {
 	d.commands(join(at, "verify"), p.Verify, true)
 	d.commands(join(at, "e2e"), p.E2E, true)
 	oneOf(d, join(at, "e2e_unmeasured"), p.E2EUnmeasured, slice.E2EBlocks, slice.E2EDelivers)
+	oneOf(d, join(at, "on_over_budget"), p.OnOverBudget, slice.BudgetAborts, slice.BudgetAsks)
 	oneOf(d, join(at, "sandbox"), p.Sandbox, slice.SandboxAuto, slice.SandboxRequired, slice.SandboxOff)
 	d.globs(join(at, "protected"), p.Protected)
 	d.globs(join(at, "frozen"), p.Frozen)
@@ -106,6 +107,7 @@ func (d *document) policy(at string, p slice.Policy, part bool) {
 	}
 	d.forge(join(at, "deliver"), p.Deliver)
 	d.duration(join(at, "quota.max_wait"), p.Quota.MaxWait, maxWait)
+	d.duration(join(at, "quota.fallback_after"), p.Quota.FallbackAfter, maxWait)
 	d.duration(join(at, "gates.remind"), p.Gates.Remind, maxWait)
 	d.duration(join(at, "gates.expire"), p.Gates.Expire, maxWait)
 	d.prices(join(at, "prices"), p.Prices)
@@ -211,8 +213,16 @@ func (d *document) agent(at string, a slice.Agent, part bool) {
 	}
 	d.duration(at+".timeout", a.Timeout, maxTimeout)
 	d.usd(at+".usd", a.USD)
-	if a.Fallback != nil {
-		d.agent(at+".fallback", *a.Fallback, false)
+	if f := a.Fallback; f != nil {
+		d.agent(at+".fallback", *f, false)
+		switch {
+		case a.Use == slice.AdapterExternal:
+			d.bad(at+".fallback", "nobody outside has a provider's limit", "no fallback, or another adapter", "")
+		case f.Use == slice.AdapterExternal:
+			d.bad(at+".fallback.use", "nobody waits for a report where a program was asked", "an adapter that runs a program", "")
+		case f.Fallback != nil:
+			d.bad(at+".fallback.fallback", "a fallback has none of its own", "one fallback", "")
+		}
 	}
 }
 
@@ -379,6 +389,9 @@ func (d *document) budgets(at string, b slice.Budgets) {
 		}
 	}
 	d.usd(at+".usd", b.USD)
+	for _, r := range roleCaps(&b.Roles) {
+		d.usd(at+".roles."+r.role, *r.usd)
+	}
 }
 
 // A counter is one budget of retries with its default.

@@ -39,11 +39,14 @@ type Activities struct {
 	home     string
 	host     slice.Host
 	slots    *slots
+	limits   *limits
 	evidence *evidence.Store
 	// answers are what forges said that may still be so.
 	answers forge.Cache
 	// made has the hash of every result that this process has kept, by path.
 	made sync.Map
+	// backoff is the pause before a failed call is made again; it doubles.
+	backoff time.Duration
 }
 
 // New returns the activities of a host whose lock the caller holds.
@@ -52,7 +55,7 @@ func New(o Options) (*Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Activities{home: o.Home, host: o.Host, slots: newSlots(o.Agents), evidence: store}, nil
+	return &Activities{home: o.Home, host: o.Host, slots: newSlots(o.Agents), limits: newLimits(o.Home), evidence: store, backoff: 2 * time.Second}, nil
 }
 
 // Register registers claim with the worker of the shared queue, and all

@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -27,23 +29,29 @@ func (a *Activities) implement(ctx context.Context, in slice.ImplementIn) (slice
 	if err != nil {
 		return slice.ImplementOut{}, err
 	}
-	out, err := once(ctx, a, in.Header, func(tries int) (slice.ImplementOut, error) {
-		if in.Restore && tries == 0 && in.Report == nil {
+	out, err := once(ctx, a, in.Header, func(t *tab) (slice.ImplementOut, error) {
+		if in.Restore && len(t.list) == 0 && in.Report == nil {
 			if err := tree.Restore(ctx, in.Good, false); err != nil {
 				return slice.ImplementOut{}, err
 			}
 		}
 		p := terms.Policy
-		answer, err := a.call(ctx, w, p, p.Agents.Implementer, agent.ImplementBrief{
+		brief := agent.ImplementBrief{
 			Head: w.head(terms), Task: in.Task, Attempt: in.Turn.Attempt, Base: in.Base, Good: in.Good,
 			MeasuredBy: measuredBy(p), Protected: p.Protected, Frozen: p.Frozen,
 			Checks: in.Feedback.Checks, Findings: in.Feedback.Findings, Advice: in.Feedback.Advice,
-			Discarded: in.Feedback.Discarded, Session: in.Session,
-		}, tree.Dir(), in.Report, tries)
+			Discarded: in.Feedback.Discarded, Replies: in.Replies, MayAsk: len(in.Replies) < slice.MostQuestions,
+		}
+		answer, err := a.call(ctx, w, t, p, question{who: p.Agents.Implementer, brief: brief, dir: tree.Dir(),
+			report: in.Report, terms: in.Calls, session: in.Session})
 		if err != nil {
 			return slice.ImplementOut{}, err
 		}
 		out := slice.ImplementOut{Ended: w.answered(answer), Session: answer.Session}
+		t.charge(&out.Ended)
+		if asked := agent.Asks(answer.Raw); asked != "" && out.Outcome == machine.Done {
+			w.ask(&out.Ended, slice.RoleImplementer, asked, len(in.Replies))
+		}
 		if out.Outcome != machine.Done {
 			return out, nil
 		}
@@ -51,6 +59,18 @@ func (a *Activities) implement(ctx context.Context, in slice.ImplementIn) (slice
 	})
 	out.Ack = w.ack
 	return out, err
+}
+
+// ask makes an answer a question to a person, which is named after the operation
+// that asks it. After the last one that a task may have, it is no answer.
+func (w *work) ask(e *slice.Ended, role, text string, asked int) {
+	if asked >= slice.MostQuestions {
+		e.Outcome, e.Why = machine.Discarded, fmt.Sprintf("the %s asks again, but a task may ask %d times: %s", role, slice.MostQuestions, oneLine(text))
+		return
+	}
+	sum := sha256.Sum256([]byte(w.Op))
+	e.Outcome, e.Why = machine.Limited, "the "+role+" asks: "+oneLine(text)
+	e.Question = &slice.Question{ID: "q-" + hex.EncodeToString(sum[:5]), Role: role, Text: text}
 }
 
 // candidate takes the files as they stand. A file that cannot be part of a

@@ -23,7 +23,7 @@ const diffRoom = 256 << 10
 
 // judge asks every judge for a verdict on a candidate.
 func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOut, error) {
-	return a.judgeAll(ctx, in.Header, in.Candidate, in.Good, in.Good, in.Reports, func(t terms, w *work, diff string) agent.Brief {
+	return a.judgeAll(ctx, in.Header, in.Candidate, in.Good, in.Good, in.Reports, in.Calls, func(t terms, w *work, diff string) agent.Brief {
 		return agent.JudgeBrief{Head: w.head(t), Task: in.Task, Base: in.Base, Good: in.Good, Candidate: in.Candidate,
 			Rubric: t.Policy.Rubric, Checks: in.Checks, Diff: diff}
 	})
@@ -31,7 +31,7 @@ func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOu
 
 // judgeSlice asks every judge for a verdict on the whole.
 func (a *Activities) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (slice.JudgeOut, error) {
-	return a.judgeAll(ctx, in.Header, in.Commit, in.Base, in.Commit, in.Reports, func(t terms, w *work, diff string) agent.Brief {
+	return a.judgeAll(ctx, in.Header, in.Commit, in.Base, in.Commit, in.Reports, in.Calls, func(t terms, w *work, diff string) agent.Brief {
 		return agent.JudgeSliceBrief{Head: w.head(t), Tasks: in.Tasks, Base: in.Base, Commit: in.Commit,
 			Rubric: t.Policy.Rubric, Checks: in.Checks, Diff: diff}
 	})
@@ -40,7 +40,7 @@ func (a *Activities) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (sli
 // judgeAll lets the judges look at a tree in a view of their own, one after the
 // other, each at the unchanged files. A judge that has answered in this turn
 // is not asked again when another one's answer was discarded.
-func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, commit string, reports map[string]json.RawMessage, brief func(terms, *work, string) agent.Brief) (slice.JudgeOut, error) {
+func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, commit string, reports map[string]json.RawMessage, calls slice.Calls, brief func(terms, *work, string) agent.Brief) (slice.JudgeOut, error) {
 	w, err := a.open(ctx, h)
 	if err != nil {
 		return slice.JudgeOut{}, err
@@ -53,7 +53,7 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 	if err != nil {
 		return slice.JudgeOut{}, err
 	}
-	out, err := once(ctx, a, h, func(tries int) (slice.JudgeOut, error) {
+	out, err := once(ctx, a, h, func(t *tab) (slice.JudgeOut, error) {
 		diff, _, err := w.store.Patch(ctx, from, tree, diffRoom)
 		if err != nil {
 			return slice.JudgeOut{}, err
@@ -69,39 +69,37 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 			if had {
 				verdicts = append(verdicts, v.Verdict)
 				if v.Op == h.Op {
-					out.CostMicroUSD += v.CostMicroUSD
 					out.Evidence = append(out.Evidence, v.Evidence...)
 				}
 				continue
 			}
 			// Made anew: what git takes for unchanged in an old view is only as
 			// good as its index, which others may have written.
-			if err := view.Fresh(ctx, tree, commit); err != nil {
-				return out, err
-			}
-			answer, err := a.call(ctx, w, terms.Policy, who, brief(terms, w, string(diff)), view.Dir(), reports[who.Name], tries)
+			fresh := func() error { return view.Fresh(ctx, tree, commit) }
+			answer, err := a.call(ctx, w, t, terms.Policy, question{who: who, brief: brief(terms, w, string(diff)), dir: view.Dir(),
+				report: reports[who.Name], terms: calls, before: fresh})
 			if err != nil {
 				return out, err
 			}
-			tries = 0
 			ended := w.answered(answer)
-			ended.CostMicroUSD += out.CostMicroUSD
 			ended.Evidence = append(out.Evidence, ended.Evidence...)
 			out.Ended = ended
+			t.charge(&out.Ended)
 			if out.Outcome != machine.Done && out.Outcome != machine.Discarded {
 				return out, nil
 			}
-			v.Verdict, err = weigh(ctx, view, who.Name, terms.Policy.Rubric, answer)
+			v.Verdict, err = weigh(ctx, view, who.Name, terms.Policy.Rubric, answer.Answer)
 			if err != nil {
 				return out, err
 			}
 			if v.Outcome != machine.Discarded {
-				if err := a.keepVerdict(kept, verdict{v.Verdict, h.Op, answer.CostMicroUSD, answer.Evidence}); err != nil {
+				if err := a.keepVerdict(kept, verdict{v.Verdict, h.Op, answer.Evidence}); err != nil {
 					return out, err
 				}
 			}
 			verdicts = append(verdicts, v.Verdict)
 		}
+		t.charge(&out.Ended)
 		all := agent.Combine(verdicts)
 		out.Outcome, out.Cause, out.Why = all.Outcome, "", all.Why
 		out.MeanMilli, out.Findings = all.MeanMilli, all.Findings
@@ -140,12 +138,11 @@ func key(turn machine.Turn, tree, judge string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// verdict is what one judge said, with the operation that paid for it.
+// verdict is what one judge said, with the operation that asked it.
 type verdict struct {
 	agent.Verdict
-	Op           string
-	CostMicroUSD int64
-	Evidence     []slice.Evidence
+	Op       string
+	Evidence []slice.Evidence
 }
 
 func readVerdict(path string) (verdict, bool) {
@@ -190,7 +187,7 @@ func (a *Activities) advise(ctx context.Context, in slice.AdviseIn) (slice.Advis
 	if err != nil {
 		return slice.AdviseOut{}, err
 	}
-	out, err := once(ctx, a, in.Header, func(tries int) (slice.AdviseOut, error) {
+	out, err := once(ctx, a, in.Header, func(t *tab) (slice.AdviseOut, error) {
 		diff, _, err := w.store.Patch(ctx, in.Good, in.Candidate, diffRoom)
 		if err != nil {
 			return slice.AdviseOut{}, err
@@ -202,14 +199,16 @@ func (a *Activities) advise(ctx context.Context, in slice.AdviseIn) (slice.Advis
 		if err := os.MkdirAll(empty, 0o700); err != nil {
 			return slice.AdviseOut{}, err
 		}
-		answer, err := a.call(ctx, w, terms.Policy, spec.Advisor(terms.Policy), agent.AdviseBrief{
+		brief := agent.AdviseBrief{
 			Head: w.head(terms), Task: in.Task, Attempt: in.Turn.Attempt, Base: in.Base,
 			Candidate: in.Candidate, Findings: in.Findings, Diff: string(diff),
-		}, empty, in.Report, tries)
+		}
+		answer, err := a.call(ctx, w, t, terms.Policy, question{who: spec.Advisor(terms.Policy), brief: brief, dir: empty, report: in.Report, terms: in.Calls})
 		if err != nil {
 			return slice.AdviseOut{}, err
 		}
 		out := slice.AdviseOut{Ended: w.answered(answer)}
+		t.charge(&out.Ended)
 		var said agent.AdviseAnswer
 		if out.Outcome != machine.Done {
 			return out, nil

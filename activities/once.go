@@ -18,9 +18,8 @@ import (
 
 // once keeps the result of an operation in the slice's folder, so that an
 // activity that was killed between its effect and its answer does not call an
-// agent, and pay, a second time. tries is how many earlier tries began and
-// have no result: each of them may have cost its reservation.
-func once[Out any](ctx context.Context, a *Activities, h slice.Header, do func(tries int) (Out, error)) (Out, error) {
+// agent, and pay, a second time. The tab has what earlier tries have called.
+func once[Out any](ctx context.Context, a *Activities, h slice.Header, do func(*tab) (Out, error)) (Out, error) {
 	var out Out
 	file := a.kept(h)
 	b, err := a.recall(ctx, file+doneSuffix)
@@ -33,11 +32,11 @@ func once[Out any](ctx context.Context, a *Activities, h slice.Header, do func(t
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return out, err
 	}
-	tries, err := begin(file + begunSuffix)
+	t, err := a.tab(ctx, file)
 	if err != nil {
 		return out, err
 	}
-	out, err = do(tries)
+	out, err = do(t)
 	if err != nil {
 		return out, err
 	}
@@ -81,24 +80,12 @@ func (a *Activities) forget(folder string) {
 	})
 }
 
-// kept is where the result of an operation is kept, and how often it was begun.
+// kept is where the result of an operation and its tab are kept.
 func (a *Activities) kept(h slice.Header) string {
 	return a.folder(h, "ops", strings.ReplaceAll(strings.TrimPrefix(h.Op, h.Slice+"/"), "/", "-"))
 }
 
-const (
-	doneSuffix  = ".done"
-	begunSuffix = ".begun"
-)
-
-// begin notes one more try in the file, and returns how many there were before.
-func begin(file string) (int, error) {
-	b, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	return len(b), writeSynced(file, append(b, '.'))
-}
+const doneSuffix = ".done"
 
 // writeSynced puts content in place of a file, whole or not at all, and does
 // not return before it is on the disk.

@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"interlock/activities/agent"
 	"interlock/activities/workspace"
 	"interlock/ledger"
 	"interlock/machine"
@@ -134,7 +135,24 @@ func (w *work) keep(ctx context.Context, t terms) (slice.PrepareOut, error) {
 		Ended: w.ended(machine.Done, ""), Rules: spec.Rules(t.Spec, t.Policy), Plan: ledger.Hash(string(kept)),
 		Workspace: tree.Dir(), Store: w.store.Dir(), Branch: slice.Branch(w.Slice), Gates: t.Policy.Gates, External: external(t.Policy),
 		CITimeout: t.Policy.Deliver.CITimeout,
+		Quota: t.Policy.Quota, Callers: callers(t.Policy), Roles: spec.RoleCaps(t.Policy),
 	}, nil
+}
+
+// callers are the agents that the steps of a slice may ask.
+func callers(p slice.Policy) (all []slice.Caller) {
+	add := func(role string, a slice.Agent) {
+		all = append(all, slice.Caller{Name: a.Name, Role: role, Use: a.Use, ReserveMicroUSD: agent.Reservation(a), Fallback: a.Fallback != nil})
+	}
+	add(slice.RoleImplementer, p.Agents.Implementer)
+	for _, j := range p.Agents.Judges {
+		add(slice.RoleJudge, j)
+	}
+	add(slice.RoleAdvisor, spec.Advisor(p))
+	if p.Agents.Reconciler != nil {
+		add(slice.RoleReconciler, *p.Agents.Reconciler)
+	}
+	return all
 }
 
 // external names the roles that are driven from outside.

@@ -20,7 +20,7 @@ func (a *Activities) reconcile(ctx context.Context, in slice.ReconcileIn) (slice
 		return slice.ReconcileOut{}, err
 	}
 	// One operation has one tip: a second try would find another merge else.
-	tip, err := once(ctx, a, part(in.Header, "tip"), func(int) (tipped, error) { return w.tip(ctx, in) })
+	tip, err := once(ctx, a, part(in.Header, "tip"), func(*tab) (tipped, error) { return w.tip(ctx, in) })
 	if err != nil {
 		return slice.ReconcileOut{}, err
 	}

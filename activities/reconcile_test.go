@@ -378,9 +378,11 @@ func TestReconcileTellsTheNextAttemptWhatWasWrong(t *testing.T) {
 
 func TestReconcileCountsKilledTries(t *testing.T) {
 	s := newSite(t, one, oneOurs, oneTheirs, both+answer)
-	begun := s.activities.kept(s.in.Header) + begunSuffix
-	require.NoError(t, os.MkdirAll(filepath.Dir(begun), 0o700))
-	require.NoError(t, os.WriteFile(begun, []byte(".."), 0o600))
+	killed := &tab{a: s.activities, path: s.activities.kept(s.in.Header) + tabSuffix}
+	require.NoError(t, os.MkdirAll(filepath.Dir(killed.path), 0o700))
+	for range 2 {
+		require.NoError(t, killed.reserve(slice.Called{Role: slice.RoleReconciler}, 2_000_000))
+	}
 	require.EqualValues(t, 2*2_000_000, s.settled().CostMicroUSD)
 	out := s.run()
 	require.Equal(t, machine.Done, out.Outcome, out.Why)

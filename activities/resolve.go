@@ -78,17 +78,16 @@ func (a *Activities) resolve(ctx context.Context, w *work, in slice.ReconcileIn,
 	}
 	brief := agent.ReconcileBrief{
 		Head: w.head(terms), Tasks: terms.Spec.Tasks, Base: in.Base, Commit: in.Good, Tip: tip,
-		Conflicts: names(asked), Messages: messages(asked), Attempt: max(in.Attempt, 1), Failed: in.Unmerged, Session: in.Session,
+		Conflicts: names(asked), Messages: messages(asked), Attempt: max(in.Attempt, 1), Failed: in.Unmerged,
 	}
-	out, err := once(ctx, a, in.Header, func(tries int) (resolved, error) {
-		if err := view.Move(ctx, tree, in.Good); err != nil {
-			return resolved{}, err
-		}
-		answer, err := a.call(ctx, w, terms.Policy, *who, brief, view.Dir(), nil, tries)
+	out, err := once(ctx, a, in.Header, func(t *tab) (resolved, error) {
+		marked := func() error { return view.Move(ctx, tree, in.Good) }
+		answer, err := a.call(ctx, w, t, terms.Policy, question{who: *who, brief: brief, dir: view.Dir(), terms: in.Calls, session: in.Session, before: marked})
 		if err != nil {
 			return resolved{}, err
 		}
 		out := resolved{Ended: w.answered(answer), Session: answer.Session}
+		t.charge(&out.Ended)
 		if out.Outcome != machine.Done {
 			return out, nil
 		}

@@ -130,13 +130,13 @@ func (f *Folded) reopen(l Line) error {
 }
 
 func (f *Folded) raise(l Line) error {
-	switch cap := f.State.Rules.CapMicroUSD; {
+	switch had := f.State.Rules.CapMicroUSD; {
 	case f.State.Ended():
 		return fmt.Errorf("it raises the cap, but the slice has ended as %s", f.State.Ending)
 	case l.Role != "":
 		return nil
-	case l.CapMicroUSD <= cap:
-		return fmt.Errorf("it raises the cap from %d to %d micro-dollars, which is not more", cap, l.CapMicroUSD)
+	case l.CapMicroUSD <= had:
+		return fmt.Errorf("it raises the cap from %d to %d micro-dollars, which is not more", had, l.CapMicroUSD)
 	}
 	f.State.Rules.CapMicroUSD = l.CapMicroUSD
 	return nil

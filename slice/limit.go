@@ -72,6 +72,9 @@ type Question struct {
 	Text string `json:"text"`
 }
 
+// MostQuestions is how often a task may ask a person.
+const MostQuestions = 2
+
 // Replied is a question with its answer, as a brief has it.
 type Replied struct {
 	Question string `json:"question"`

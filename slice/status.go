@@ -124,8 +124,7 @@ type Carry struct {
 	Renewed bool `json:"renewed,omitempty"`
 	// Handed are the agents whose fallback is asked in their place.
 	Handed []Handed `json:"handed,omitempty"`
-	// Asked counts the questions of the task in work, Replies has the answers.
-	Asked   int       `json:"asked,omitempty"`
+	// Replies are the answers to what was asked in the task in work.
 	Replies []Replied `json:"replies,omitempty"`
 	// Costs is what was spent in this run, by role and step.
 	Costs []RoleCost `json:"costs,omitempty"`

@@ -65,22 +65,35 @@ const (
 	Unanswered Class = "unanswered"
 )
 
-// classes says how a step ends whose call ended so. Transient ends a step only
-// when the tries are used up; a call at its budget would reach it again, and
-// the money is a matter of the policy.
+// classes says how often a call is made again that ended so, and how the step
+// ends then. No attempt is spent by any of them. A transient failure is tried
+// again after a pause, a full context with a new conversation and a shorter
+// brief. What is limited stays due: a limit is waited for, and a call that
+// reached its budget is a matter of the policy's on_over_budget.
 var classes = []struct {
 	class   Class
+	again   int
 	outcome machine.Outcome
 	cause   machine.Cause
 }{
-	{Answered, machine.Done, ""},
-	{Discarded, machine.Discarded, ""},
-	{Limit, machine.Limited, ""},
-	{Transient, machine.Unanswered, machine.CauseTimeout},
-	{Fatal, machine.Unanswered, machine.CauseFatal},
-	{Context, machine.Discarded, ""},
-	{Budget, machine.Unanswered, machine.CauseFatal},
-	{Unanswered, machine.Unanswered, machine.CauseTimeout},
+	{Answered, 0, machine.Done, ""},
+	{Discarded, 0, machine.Discarded, ""},
+	{Limit, 0, machine.Limited, ""},
+	{Transient, 5, machine.Unanswered, machine.CauseTimeout},
+	{Fatal, 0, machine.Unanswered, machine.CauseFatal},
+	{Context, 1, machine.Unanswered, machine.CauseFatal},
+	{Budget, 0, machine.Limited, ""},
+	{Unanswered, 0, machine.Unanswered, machine.CauseTimeout},
+}
+
+// Again returns how often a call that ended as c is made again.
+func (c Class) Again() int {
+	for _, row := range classes {
+		if row.class == c {
+			return row.again
+		}
+	}
+	return 0
 }
 
 // Ends returns how a step ends whose call ended as c; ok is false if there is

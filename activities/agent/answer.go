@@ -34,8 +34,13 @@ const (
 type ImplementAnswer struct {
 	Status  string `json:"status"`
 	Summary string `json:"summary,omitempty"`
-	Session string `json:"session,omitempty"`
+	// Question is for a person; it belongs to the status StatusQuestion.
+	Question string `json:"question,omitempty"`
+	Session  string `json:"session,omitempty"`
 }
+
+// StatusQuestion says that an implementer cannot go on before a person answers.
+const StatusQuestion = "question"
 
 // ReconcileAnswer is the answer of a reconciler.
 type ReconcileAnswer struct {
@@ -205,6 +210,10 @@ func fits(r Role, value any) (said, error) {
 		return said{}, fmt.Errorf("schema of the %s: %w", r, err)
 	}
 	s.raw, err = json.Marshal(value)
+	var asks ImplementAnswer
+	if err == nil && json.Unmarshal(s.raw, &asks) == nil && (asks.Status == StatusQuestion) != (strings.TrimSpace(asks.Question) != "") {
+		s.raw, s.session, s.wrong = nil, "", &placeError{[]string{"question"}, "it belongs to the status question, which needs one"}
+	}
 	return s, err
 }
 

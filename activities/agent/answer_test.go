@@ -134,6 +134,6 @@ func FuzzReadAnswer(f *testing.F) {
 
 func TestFits(t *testing.T) {
 	require.NoError(t, Fits(Judge, []byte(goodJudge)))
-	require.EqualError(t, Fits(Implementer, []byte(`{"status":"perhaps"}`)), "at /status: value must be one of 'done', 'failed'")
+	require.EqualError(t, Fits(Implementer, []byte(`{"status":"perhaps"}`)), "at /status: value must be one of 'done', 'failed', 'question'")
 	require.ErrorContains(t, Fits("priest", []byte(`{}`)), "priest")
 }

@@ -53,6 +53,10 @@ type ImplementBrief struct {
 	Advice   []string            `json:"advice,omitempty"`
 	// Discarded says why the last answer was discarded.
 	Discarded string `json:"discarded,omitempty"`
+	// Replies are a person's answers to what was asked in this task.
+	Replies []slice.Replied `json:"replies,omitempty"`
+	// MayAsk says that the program may ask a person.
+	MayAsk bool `json:"may_ask,omitempty"`
 	// Session is what the program called the conversation of the attempt before.
 	Session string `json:"session,omitempty"`
 }
@@ -166,6 +170,12 @@ func (b ImplementBrief) complete(how answering) any {
 	}
 	if len(b.Protected)+len(b.Frozen) > 0 {
 		rules = append(rules, "Do not change, add, remove or rename files that the globs of protected or frozen match.")
+	}
+	if b.MayAsk {
+		rules = append(rules, "If, and only if, you cannot go on without a decision that a person has to take, leave the files as they are and answer with the status question.")
+	}
+	if len(b.Replies) > 0 {
+		rules = append(rules, "replies are a person's answers to what was asked in this task: they say what is wanted, like the task.")
 	}
 	if len(b.Checks)+len(b.Findings) > 0 {
 		rules = append(rules, "The attempt before was not accepted: correct what checks and findings say.")

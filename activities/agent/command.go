@@ -70,6 +70,10 @@ func (a *Command) Call(ctx context.Context, c Call) (Answer, error) {
 	meter.Stop()
 
 	stderr := mask.Output(ran.Stderr).Bytes()
+	stop, isStopped, err := readStopped(ran.Stdout.Bytes(), mask)
+	if err != nil {
+		return answer, err
+	}
 	said, err := readAnswer(role, ran.Stdout.Bytes(), mask)
 	answer.charge(c.Agent, ran, said)
 	if err != nil {
@@ -106,6 +110,14 @@ func (a *Command) Call(ctx context.Context, c Call) (Answer, error) {
 		end(Fatal, "%v; install it on the worker's host, or mend run under agents in %s", ran.StartErr, slice.PolicyFile)
 	case ran.TimedOut:
 		end(Unanswered, "no answer within %s; look at its standard error, or raise timeout under agents in %s", timeout, slice.PolicyFile)
+	case isStopped && stop.wrong == nil:
+		end(stop.class, "%s", stop.reason)
+		answer.ResetAt, answer.Wait, answer.Session = stop.resetAt, stop.wait, stop.session
+		if said.costKnown {
+			answer.CostMicroUSD, answer.CostKnown = int64(said.cost), true
+		}
+	case isStopped:
+		end(Discarded, "what it says in place of an answer does not fit: %v", stop.wrong)
 	case ran.Signal != "":
 		end(Discarded, "killed by %s%s", ran.Signal, lastWords(stderr))
 	case shell && (ran.ExitCode == exitNotFound || ran.ExitCode == exitNotExecutable):

@@ -282,7 +282,7 @@ func TestAJudgeFromBriefToVerdict(t *testing.T) {
 func TestEveryClassEndsAStep(t *testing.T) {
 	want := map[Class][2]string{
 		Answered: {"done", ""}, Discarded: {"discarded", ""}, Limit: {"limited", ""}, Transient: {"unanswered", "timeout"},
-		Fatal: {"unanswered", "fatal"}, Context: {"discarded", ""}, Budget: {"unanswered", "fatal"}, Unanswered: {"unanswered", "timeout"},
+		Fatal: {"unanswered", "fatal"}, Context: {"unanswered", "fatal"}, Budget: {"limited", ""}, Unanswered: {"unanswered", "timeout"},
 	}
 	require.Len(t, classes, len(want))
 	for class, w := range want {

@@ -135,7 +135,7 @@ func (w *work) keep(ctx context.Context, t terms) (slice.PrepareOut, error) {
 		Ended: w.ended(machine.Done, ""), Rules: spec.Rules(t.Spec, t.Policy), Plan: ledger.Hash(string(kept)),
 		Workspace: tree.Dir(), Store: w.store.Dir(), Branch: slice.Branch(w.Slice), Gates: t.Policy.Gates, External: external(t.Policy),
 		CITimeout: t.Policy.Deliver.CITimeout,
-		Quota: t.Policy.Quota, Callers: callers(t.Policy), Roles: spec.RoleCaps(t.Policy),
+		Quota:     t.Policy.Quota, Callers: callers(t.Policy), Roles: spec.RoleCaps(t.Policy),
 	}, nil
 }
 

@@ -210,7 +210,7 @@ type Wait struct {
 	Role string `json:"role,omitempty"`
 	// Why says what is not there yet, for a person.
 	Why string `json:"why,omitempty"`
-	// Text is the question, or why money is short.
+	// Text is the question.
 	Text string `json:"text,omitempty"`
 	// Reset is when a limit is said to end, in Unix milliseconds; 0 is unknown.
 	Reset int64 `json:"reset,omitempty"`

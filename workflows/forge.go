@@ -162,5 +162,5 @@ func (r *run) redChecks() []slice.CheckResult {
 
 // needsHuman says whether a person can do something about a wait.
 func needsHuman(w *slice.Wait) bool {
-	return w != nil && w.For != slice.WaitCI && w.For != slice.WaitForge
+	return w != nil && w.For != slice.WaitQuota && w.For != slice.WaitCI && w.For != slice.WaitForge
 }

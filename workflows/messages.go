@@ -42,7 +42,7 @@ func (r *run) listenToMessages(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, slice.Report,
+	err = workflow.SetUpdateHandlerWithOptions(ctx, slice.Report,
 		func(ctx workflow.Context, p slice.Reported) (slice.Taken, error) {
 			return r.accept(ctx, func() error { return r.report(p) }, "reported")
 		},
@@ -52,6 +52,10 @@ func (r *run) listenToMessages(ctx workflow.Context) error {
 				return r.validate(ctx, func() error { return r.checkReport(p) })
 			},
 		})
+	if err != nil {
+		return err
+	}
+	return r.listenToCalls(ctx)
 }
 
 // validate refuses an update that cannot be taken. One that was taken before,
@@ -96,6 +100,9 @@ func (r *run) drain() {
 			r.ignore(slice.Report, err)
 		}
 		p = slice.Reported{}
+	}
+	for _, drain := range r.drains {
+		drain()
 	}
 }
 

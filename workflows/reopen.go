@@ -53,6 +53,7 @@ func (r *run) goOn(ctx workflow.Context, by slice.Reopen) (slice.Ended, error) {
 	r.Gates, r.External = out.Gates, out.External
 	r.Onto, r.CITimeout = out.Onto, out.CITimeout
 	r.Proposal, r.Extra = out.Notes.Proposal, out.Notes.Extra
+	r.Quota, r.Callers, r.Roles = out.Quota, out.Callers, out.Roles
 	r.Undo, r.Vetoed, r.Open = out.Notes.Undo, out.Notes.Vetoed, out.Notes.Open
 	told := out.Notes.Feedback
 	r.Checks, r.Findings, r.Advice, r.Discarded = told.Checks, told.Findings, told.Advice, told.Discarded

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -48,6 +49,11 @@ type run struct {
 	due                []string
 	// reopening is set in the run that reopens a slice.
 	reopening *slice.Reopen
+	// drains look at the other signals that have come; answered and renewed are
+	// what came for the wait that is open.
+	drains   []func()
+	answered *slice.Answered
+	renewed  bool
 	// result is set once the slice has ended.
 	result *slice.Result
 }
@@ -129,6 +135,18 @@ func (r *run) border(ctx workflow.Context) bool {
 func (r *run) step(ctx workflow.Context) {
 	turn, _ := machine.Due(r.State)
 	r.since = workflow.Now(ctx)
+	ready, err := r.ready(ctx, turn)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.stop(machine.Cancelled, "")
+		return
+	case err != nil:
+		r.stop(machine.Impossible, rootMessage(err))
+		return
+	case !ready:
+		return
+	}
+	r.since = workflow.Now(ctx)
 	ended, op, err := r.take(ctx, turn)
 	if err != nil && ctx.Err() != nil && !temporal.IsCanceledError(err) && !isStop(err) {
 		ended, err = r.settle(ctx, turn, op, err)
@@ -145,7 +163,7 @@ func (r *run) step(ctx workflow.Context) {
 		ended = unable(turn.Step, err)
 	case ctx.Err() != nil && r.cutOff(ended):
 		ended.Outcome, ended.Cause = machine.Limited, ""
-	case ctx.Err() == nil && ended.Outcome == machine.Limited:
+	case ctx.Err() == nil && ended.Outcome == machine.Limited && ended.Limit == nil && ended.Question == nil && ended.Short == nil:
 		// The same call at once would meet the same limit, for ever.
 		ended.Outcome, ended.Cause = machine.Unanswered, machine.CauseLimit
 	}
@@ -207,6 +225,9 @@ func (r *run) take(ctx workflow.Context, turn machine.Turn) (slice.Ended, string
 
 // record crosses the machine, and writes the done line of what happened.
 func (r *run) record(ctx workflow.Context, turn machine.Turn, op string, ended slice.Ended) {
+	if notes := unusual(ended.Calls); len(notes) > 0 {
+		ended.Why = strings.TrimPrefix(ended.Why+"; "+strings.Join(notes, "; "), "; ")
+	}
 	event := machine.Event{Step: turn.Step, Outcome: ended.Outcome, Cause: ended.Cause, CostMicroUSD: ended.CostMicroUSD}
 	r.steps++
 	r.Steps++
@@ -227,7 +248,12 @@ func (r *run) record(ctx workflow.Context, turn machine.Turn, op string, ended s
 		r.Tasks[turn.Task-1].CostMicroUSD += ended.CostMicroUSD
 		r.Tasks[turn.Task-1].Attempts = turn.Attempt
 	}
+	r.spend(turn.Step, ended.Calls)
+	r.paused(workflow.Now(ctx), ended)
 	r.Why = ended.Why
+	if next.Ending == machine.AbortedBudget {
+		r.Why = fmt.Sprintf("the slice has spent %s of %s", slice.USD(next.SpentMicroUSD), slice.USD(next.Rules.CapMicroUSD))
+	}
 	if ended.Outcome == machine.Corrections && next.Step != machine.Implement {
 		r.Open = first(append(r.Open, r.Findings...), mostOpen)
 		r.Findings = nil

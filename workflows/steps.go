@@ -71,6 +71,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 	r.State.Rules = out.Rules
 	r.Gates, r.External = out.Gates, out.External
 	r.Onto, r.CITimeout = out.Onto, out.CITimeout
+	r.Quota, r.Callers, r.Roles = out.Quota, out.Callers, out.Roles
 	return out.Ended, nil
 }
 
@@ -83,10 +84,11 @@ func (r *run) baseline(ctx workflow.Context, h slice.Header) (slice.Ended, error
 }
 
 func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
-	in := slice.ImplementIn{Header: h, Task: r.spec.Tasks[r.State.Task], Restore: r.State.Restore,
+	in := slice.ImplementIn{Header: h, Task: r.spec.Tasks[r.State.Task], Restore: r.State.Restore && !r.Resume,
+		Calls: r.terms(machine.Implement), Replies: r.Replies,
 		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded}}
 	if !in.Restore {
-		in.Session = r.Session
+		in.Session = r.session(slice.RoleImplementer)
 	}
 	reports, err := r.implementOutside(ctx, h)
 	if err != nil {
@@ -100,7 +102,12 @@ func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 	r.Discarded = ""
 	switch out.Outcome {
 	case machine.Done:
-		r.Candidate, r.Session = out.Candidate, out.Session
+		r.Candidate = out.Candidate
+		r.keepSession(slice.RoleImplementer, out.Session)
+	case machine.Limited:
+		if len(out.Calls) > 0 {
+			r.keepSession(slice.RoleImplementer, out.Session)
+		}
 	case machine.Discarded:
 		r.Discarded = out.Why
 	default: // no answer, and nothing to tell of one
@@ -133,7 +140,7 @@ func (r *run) check(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 }
 
 func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
-	if r.Vetoed != "" && r.Candidate == r.Vetoed {
+	if r.unchanged() {
 		return slice.Ended{Outcome: machine.Failed, Why: "nothing was changed since the veto, so it stands"}, nil
 	}
 	reports, err := r.outside(ctx, r.externalJudges()...)
@@ -141,7 +148,7 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActJudge, slice.JudgeIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks), Reports: reports})
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks), Reports: reports, Calls: r.terms(machine.Judge)})
 	if err != nil {
 		return out.Ended, err
 	}
@@ -156,6 +163,9 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	}
 	return out.Ended, nil
 }
+
+// unchanged reports whether the candidate is the one that was vetoed.
+func (r *run) unchanged() bool { return r.Vetoed != "" && r.Candidate == r.Vetoed }
 
 // externalJudges are the judges that are driven from outside.
 func (r *run) externalJudges() (names []string) {
@@ -173,7 +183,8 @@ func (r *run) advise(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActAdvise, slice.AdviseIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: r.Findings, Report: reports[slice.RoleAdvisor]})
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: r.Findings, Report: reports[slice.RoleAdvisor],
+		Calls: r.terms(machine.Advise)})
 	if err == nil && out.Outcome == machine.Done {
 		r.Advice = append(r.Advice, out.Advice)
 	}
@@ -188,13 +199,14 @@ func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 	}
 	r.Good = out.Commit
 	r.Tasks[r.State.Task].Commit = out.Commit
-	r.Vetoed, r.Session, r.Advice, r.Checks = "", "", nil, nil
+	r.Vetoed, r.Session, r.Advice, r.Checks, r.Replies = "", "", nil, nil, nil
 	return out.Ended, nil
 }
 
 func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	out, err := execute(ctx, slice.ActReconcile, slice.ReconcileIn{Header: h, BaseName: r.spec.Base, Ledger: r.Ledger.Head,
-		Attempt: r.State.Used.Reconcile + 1, Unmerged: r.Unmerged, Session: r.Session, Onto: r.Onto})
+		Attempt: r.State.Used.Reconcile + 1, Unmerged: r.Unmerged, Session: r.session(slice.RoleReconciler),
+		Calls: r.terms(machine.Reconcile), Onto: r.Onto})
 	if err != nil {
 		return out.Ended, err
 	}
@@ -202,7 +214,10 @@ func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 		r.Whole, r.Good, r.Tip = out.Commit, out.Commit, out.Tip
 		r.Unmerged, r.Session = "", ""
 	} else if out.Outcome == machine.Failed || out.Outcome == machine.Discarded {
-		r.Unmerged, r.Session = out.Why, out.Session
+		r.Unmerged = out.Why
+		r.keepSession(slice.RoleReconciler, out.Session)
+	} else if out.Outcome == machine.Limited && len(out.Calls) > 0 {
+		r.keepSession(slice.RoleReconciler, out.Session)
 	}
 	return out.Ended, nil
 }
@@ -229,8 +244,8 @@ func (r *run) judgeSlice(ctx workflow.Context, h slice.Header) (slice.Ended, err
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActJudgeSlice, slice.JudgeSliceIn{
-		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks), Reports: reports})
-	if err == nil {
+		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks), Reports: reports, Calls: r.terms(machine.JudgeSlice)})
+	if err == nil && out.Outcome != machine.Limited {
 		r.Findings = out.Findings
 	}
 	return out.Ended, err

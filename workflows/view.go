@@ -80,7 +80,7 @@ func (r *run) next() (slice.Next, error) {
 		Open:     r.Open, Tip: r.Tip,
 	}
 	if !r.State.Restore {
-		n.Session = r.Session
+		n.Session = r.session(slice.RoleImplementer)
 	}
 	if turn.Task > 0 {
 		n.Task = &r.spec.Tasks[turn.Task-1]
@@ -95,6 +95,7 @@ func (r *run) status() slice.Status {
 	}
 	s.Waiting, s.Ignored = r.Waiting, r.Ignored
 	s.Proposal, s.CI = r.Proposal, r.CI
+	s.Costs, s.Caps, s.Handed = r.Costs, r.Roles, r.Handed
 	if turn, ok := machine.Due(r.State); ok {
 		s.Due = &turn
 	}
@@ -140,6 +141,15 @@ func (r *run) page() string {
 		fmt.Fprintf(&b, " · base `%s` · run %d", short(r.Base), r.Run)
 	}
 	b.WriteString("\n")
+	for _, c := range r.Costs {
+		fmt.Fprintf(&b, "\n- %s in %s: USD %s, %d calls, briefs of %d bytes", c.Role, c.Step, dollars(c.CostMicroUSD), c.Calls, c.BriefBytes)
+	}
+	for _, h := range r.Handed {
+		fmt.Fprintf(&b, "\n- the fallback of %s is asked in its place%s", markdown(h.Agent), until(h.Until))
+	}
+	if len(r.Costs)+len(r.Handed) > 0 {
+		b.WriteString("\n")
+	}
 	b.WriteString(pageOfFindings("what the judges found last", r.Findings))
 	b.WriteString(pageOfFindings("corrections that stay open", r.Open))
 	if len(r.Recent) > 0 {
@@ -172,7 +182,31 @@ func (r *run) pageOfWait(turn machine.Turn) string {
 	}
 	b.WriteString("\n\n")
 	var lines []string
-	if w.For == slice.WaitApproval {
+	by := func(name, input string) {
+		lines = append(lines, fmt.Sprintf("temporal workflow update execute --workflow-id %s \\\n      --name %s --input '%s'", r.id, name, input),
+			fmt.Sprintf("temporal workflow signal --workflow-id %s \\\n      --name %s --input '%s'", r.id, name, input))
+	}
+	switch w.For {
+	case slice.WaitQuota:
+		if w.Reset > 0 {
+			fmt.Fprintf(&b, "The provider says that the limit ends at %s. ", stamp(millis(w.Reset)))
+		}
+		b.WriteString("No attempt is spent. If the account is free before:\n\n")
+		lines = []string{"interlock quota-renewed " + r.id}
+		by(slice.QuotaRenewed, `{"by":"YOUR NAME"}`)
+	case slice.WaitQuestion:
+		fmt.Fprintf(&b, "Question `%s` of the %s:\n\n> %s\n\nThe same conversation goes on with the answer:\n\n", w.Subject, w.Role, clip(markdown(w.Text), 2000))
+		lines = []string{"interlock answer " + r.id + " --text 'ANSWER'"}
+		by(slice.Answer, fmt.Sprintf(`{"id":"%s","text":"ANSWER","by":"YOUR NAME"}`, w.Subject))
+	case slice.WaitMoney:
+		role, input := "", ""
+		if w.Role != "" {
+			role, input = " --role "+w.Role, fmt.Sprintf(`,"role":"%s"`, w.Role)
+		}
+		fmt.Fprintf(&b, "%s. It goes on with a cap of at least USD %s:\n\n", markdown(w.Why), dollars(w.NeedMicroUSD))
+		lines = []string{fmt.Sprintf("interlock raise %s --usd %s%s", r.id, dollars(w.NeedMicroUSD), role)}
+		by(slice.RaiseBudget, fmt.Sprintf(`{"cap_micro_usd":%d%s,"by":"YOUR NAME"}`, w.NeedMicroUSD, input))
+	case slice.WaitApproval:
 		fmt.Fprintf(&b, "It decides on `%s`. Look at it and decide:\n\n", w.Subject)
 		input := fmt.Sprintf(`'{"verdict":"approved","by":"YOUR NAME",
           "subject":"%s"}'`, w.Subject)
@@ -182,9 +216,9 @@ func (r *run) pageOfWait(turn machine.Turn) string {
 			fmt.Sprintf("temporal workflow update execute --workflow-id %s \\\n      --name %s --input %s", r.id, slice.Decide, input),
 			fmt.Sprintf("temporal workflow signal --workflow-id %s \\\n      --name %s --input %s", r.id, slice.Decide, input),
 		}
-	} else if w.For != slice.WaitReport {
+	case slice.WaitCI, slice.WaitForge, slice.WaitUnknown:
 		fmt.Fprintf(&b, "%s\n", markdown(w.Why))
-	} else {
+	case slice.WaitReport:
 		b.WriteString("Whoever does it asks for the brief and reports:\n\n")
 		lines = []string{
 			"interlock next " + r.id,
@@ -254,8 +288,12 @@ const pageFindings = 10
 
 // then is what a wait does at its end.
 func then(w slice.Wait) string {
-	if w.For == slice.WaitApproval || w.For == slice.WaitReport {
+	switch w.For {
+	case slice.WaitApproval, slice.WaitReport, slice.WaitQuestion:
 		return "asks anew"
+	case slice.WaitQuota:
+		return "goes on by itself"
+	case slice.WaitMoney, slice.WaitCI, slice.WaitForge, slice.WaitUnknown:
 	}
 	return "gives up"
 }
@@ -285,10 +323,25 @@ func link(text, url string) string {
 }
 
 func what(w slice.Wait) string {
-	if w.For == slice.WaitReport {
+	switch w.For {
+	case slice.WaitReport:
 		return "the report of " + w.Role
+	case slice.WaitQuota:
+		return "the quota of " + w.Role
+	case slice.WaitQuestion:
+		return "an answer to the " + w.Role
+	case slice.WaitMoney:
+		return "money"
+	case slice.WaitApproval, slice.WaitCI, slice.WaitForge, slice.WaitUnknown:
 	}
 	return string(w.For)
+}
+
+func until(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return " until " + stamp(millis(ms))
 }
 
 // way shows where in the machine the slice is.
@@ -364,7 +417,7 @@ func (r *run) resultOf(ctx workflow.Context, undone []string) slice.Result {
 	res := slice.Result{
 		Slice: r.id, Ending: r.State.Ending, Cause: r.State.Cause, Code: end.Code, Why: clip(r.Why, 2000), Next: end.Next,
 		Step: r.State.Step, Tasks: r.Tasks, Checks: r.Checks, Findings: r.Findings, Open: r.Open,
-		Branch: r.Branch, Commit: r.Whole, Remote: r.Remote, CostMicroUSD: r.State.SpentMicroUSD,
+		Branch: r.Branch, Commit: r.Whole, Remote: r.Remote, CostMicroUSD: r.State.SpentMicroUSD, Costs: r.Costs,
 		Millis: workflow.Now(ctx).Sub(millis(r.Started)).Milliseconds(),
 		Ledger: slice.Tail{N: r.Ledger.N, Head: r.Ledger.Head}, Undone: undone, Failed: r.Failed,
 		Proposal: r.Proposal, Merged: r.Merged,

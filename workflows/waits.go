@@ -78,7 +78,9 @@ func (r *run) askAgain(ctx workflow.Context, expire time.Duration) {
 	}
 	r.Waiting.Asked++
 	r.Waiting.Reminded = 0
-	r.Waiting.Subject = r.subject()
+	if r.Waiting.For == slice.WaitApproval {
+		r.Waiting.Subject = r.subject()
+	}
 	r.Waiting.Until = now.Add(expire).UnixMilli()
 }
 

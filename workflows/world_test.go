@@ -124,6 +124,11 @@ type world struct {
 	spent int64
 	// external are the roles that are driven from outside.
 	external []string
+	// prepared and shape, if not nil, change what prepare finds out, and how the
+	// nth try of an agent ends, from 1.
+	prepared func(*slice.PrepareOut)
+	shape    func(n int, in any, ended *slice.Ended)
+	shaped   int
 }
 
 func newWorld(id string, tasks int, rules machine.Rules, script string) *world {
@@ -236,6 +241,10 @@ func (w *world) enter(ctx context.Context, step machine.Step, h slice.Header, in
 	case limit:
 		ended.Outcome, ended.Cause = machine.Limited, ""
 	case noCall, lost, "":
+	}
+	if w.shape != nil && prices[step] > 0 {
+		w.shaped++
+		w.shape(w.shaped, in, &ended)
 	}
 	return c, ended, nil
 }
@@ -351,6 +360,9 @@ func (w *world) prepare(ctx context.Context, in slice.PrepareIn) (slice.PrepareO
 	if err == nil && ended.Outcome == machine.Done {
 		out.Base, out.Rules, out.Plan = w.base, w.rules, ledger.Hash("plan")
 		out.External = w.external
+		if w.prepared != nil {
+			w.prepared(&out)
+		}
 		out.Workspace, out.Branch = "/home/slices/"+in.Slice+"/tree", slice.Branch(in.Slice)
 	}
 	return out, err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -56,7 +55,7 @@ func (a *Activities) call(ctx context.Context, w *work, t *tab, policy slice.Pol
 	if c.env, err = agent.Environment(folder, policy.Env, nil); err != nil {
 		return reply{}, err
 	}
-	c.own = filepath.Join(folder, "own")
+	c.own = folder
 	c.account = account(c.who, c.env, policy.Env)
 	var kept []slice.Evidence
 	used := map[agent.Class]int{}

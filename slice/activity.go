@@ -305,6 +305,10 @@ type JudgeIn struct {
 	// Guard is what the guard saw and does not decide.
 	Guard []GuardFinding `json:"guard,omitempty"`
 	Calls Calls          `json:"calls,omitzero"`
+	// Before is the candidate of the task's round before, Known what was found
+	// in it; both are empty in the first.
+	Before string    `json:"before,omitempty"`
+	Known  []Finding `json:"known,omitempty"`
 	// Reports are the answers of judges that are driven from outside, by name.
 	Reports map[string]json.RawMessage `json:"reports,omitempty"`
 }
@@ -329,6 +333,9 @@ type JudgeOut struct {
 	// MeanMilli is the lowest weighted mean of the judges' scores, in thousandths.
 	MeanMilli int       `json:"mean_milli,omitempty"`
 	Findings  []Finding `json:"findings,omitempty"`
+	// Late is how many blocking findings became notes, because they name lines
+	// that did not change since the round before.
+	Late int `json:"late,omitempty"`
 }
 
 // Severity is how much a finding weighs.
@@ -350,6 +357,20 @@ type Finding struct {
 	Claim    string   `json:"claim"`
 	// Evidence is what the judge quotes from the file.
 	Evidence string `json:"evidence,omitempty"`
+	// Struck says why the finding does not count: it names a place that is not
+	// there, or skeptics have refuted it. Remark is what else became of it.
+	Struck string `json:"struck,omitempty"`
+	Remark string `json:"remark,omitempty"`
+}
+
+// Standing returns the findings that are not struck.
+func Standing(all []Finding) (out []Finding) {
+	for _, f := range all {
+		if f.Struck == "" {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // AdviseIn asks the advisor how to go on: text only.

@@ -29,16 +29,17 @@ type Role string
 const (
 	Implementer Role = "implementer"
 	Judge       Role = "judge"
+	Skeptic     Role = "skeptic"
 	Advisor     Role = "advisor"
 	Reconciler  Role = "reconciler"
 )
 
 // Roles returns all of them.
-func Roles() []Role { return []Role{Implementer, Judge, Advisor, Reconciler} }
+func Roles() []Role { return []Role{Implementer, Judge, Skeptic, Advisor, Reconciler} }
 
 // ReadOnly reports whether the role may change nothing: the caller gives it a
 // view of its own and compares it with its tree hash afterwards.
-func (r Role) ReadOnly() bool { return r == Judge || r == Advisor }
+func (r Role) ReadOnly() bool { return r == Judge || r == Skeptic || r == Advisor }
 
 // Class is how a call ended.
 type Class string
@@ -118,15 +119,17 @@ type Call struct {
 	// Env is the whole environment: see Environment.
 	Env []string
 	// Own is a folder of the slice's, outside of Dir, where an adapter keeps
-	// files of its own; empty means a folder in HOME.
+	// files of its own; a HOME below it is the slice's too. Empty means a folder
+	// in HOME.
 	Own string
 	// Session is that of an earlier answer, to be taken up again; empty begins a
 	// new one. The adapter command gets it in its brief.
 	Session string
 	// Prices are what tokens cost, for programs that do not tell their cost.
 	Prices []slice.Price
-	// Marker is that of process.Command.
+	// Marker and Within are those of process.Command.
 	Marker string
+	Within []string
 	// Report is the answer of a role that is driven from outside.
 	Report json.RawMessage
 	// OnProgress, if not nil, is told every second how far the call is.
@@ -137,7 +140,7 @@ type Call struct {
 type Answer struct {
 	Class Class
 	// Raw is the answer, which fits the schema of its role: an ImplementAnswer,
-	// JudgeAnswer, AdviseAnswer or ReconcileAnswer. It is empty unless the
+	// JudgeAnswer, SkepticAnswer, AdviseAnswer or ReconcileAnswer. It is empty unless the
 	// class is Answered.
 	Raw json.RawMessage
 	// CostMicroUSD is what to charge. CostKnown is false if the program did not

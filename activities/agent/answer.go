@@ -62,6 +62,16 @@ type Score struct {
 	Reason    string `json:"reason"`
 }
 
+// SkepticAnswer is the answer of a skeptic: whether a finding holds. Line counts
+// from 1, and Quote is the line there, and those that follow it.
+type SkepticAnswer struct {
+	Verdict Opinion `json:"verdict"`
+	File    string  `json:"file"`
+	Line    int     `json:"line"`
+	Quote   string  `json:"quote"`
+	Reason  string  `json:"reason"`
+}
+
 // AdviseAnswer is the answer of an advisor.
 type AdviseAnswer struct {
 	Advice string `json:"advice"`

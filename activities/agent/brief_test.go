@@ -34,14 +34,14 @@ func keys(prefix string, v any, into map[string]bool) {
 // know what.
 func TestBriefsHaveExactlyTheseKeys(t *testing.T) {
 	task := slice.Task{ID: "i", Criterion: "c", Details: "d"}
-	finding := slice.Finding{Judge: "j", Severity: slice.Note, File: "f", Line: 1, Claim: "c", Evidence: "e"}
+	finding := slice.Finding{Judge: "j", Severity: slice.Note, File: "f", Line: 1, Claim: "c", Evidence: "e", Remark: "r"}
 	measured := slice.Measured{Name: "n", Outcome: "done", Why: "w", Passed: 1, Failed: 1, Skipped: 1, Failing: []string{"x"}}
 	rubric := []slice.Rubric{{Criterion: "c", Weight: 1}}
 	const (
 		head   = "role slice title rules notice answer_schema "
 		tasks  = "tasks tasks[].id tasks[].criterion tasks[].details "
 		one    = "task task.id task.criterion task.details "
-		found  = "findings findings[].judge findings[].severity findings[].file findings[].line findings[].claim findings[].evidence "
+		found  = "findings findings[].judge findings[].severity findings[].file findings[].line findings[].claim findings[].evidence findings[].remark "
 		facts  = "checks checks[].name checks[].outcome checks[].why checks[].passed checks[].failed checks[].skipped checks[].failing "
 		rubrik = "rubric rubric[].criterion rubric[].weight "
 	)
@@ -52,10 +52,12 @@ func TestBriefsHaveExactlyTheseKeys(t *testing.T) {
 		{ImplementBrief{Head: Head{}, Task: task, Attempt: 1, Base: "b", Good: "g", MeasuredBy: []string{"m"}, Protected: []string{"p"}, Frozen: []string{"f"},
 			Checks: []slice.CheckResult{{Measured: measured, Summary: "s"}}, Findings: []slice.Finding{finding}, Advice: []string{"a"}, Session: "s"},
 			head + one + found + facts + "checks[].summary checks[].millis attempt base good measured_by protected frozen advice session"},
-		{JudgeBrief{Task: task, Base: "b", Good: "g", Candidate: "c", Rubric: rubric, Checks: []slice.Measured{measured}, Diff: "d"},
-			head + one + facts + rubrik + "base good candidate diff"},
-		{JudgeSliceBrief{Tasks: []slice.Task{task}, Base: "b", Commit: "c", Rubric: rubric, Checks: []slice.Measured{measured}, Diff: "d"},
-			head + tasks + facts + rubrik + "base commit diff"},
+		{JudgeBrief{Task: task, Base: "b", Good: "g", Candidate: "c", Lens: "l", Rubric: rubric, Checks: []slice.Measured{measured}, Diff: "d"},
+			head + one + facts + rubrik + "base good candidate lens diff"},
+		{JudgeSliceBrief{Tasks: []slice.Task{task}, Base: "b", Commit: "c", Lens: "l", Rubric: rubric, Checks: []slice.Measured{measured}, Diff: "d"},
+			head + tasks + facts + rubrik + "base commit lens diff"},
+		{SkepticBrief{Tasks: []slice.Task{task}, Base: "b", Candidate: "c", Finding: Dispute{File: "f", Line: 1, Claim: "c", Evidence: "e"}},
+			head + tasks + "base candidate finding finding.file finding.line finding.claim finding.evidence"},
 		{AdviseBrief{Task: task, Attempt: 1, Base: "b", Candidate: "c", Findings: []slice.Finding{finding}, Diff: "d"},
 			head + one + found + "attempt base candidate diff"},
 		{ReconcileBrief{Tasks: []slice.Task{task}, Base: "b", Commit: "c", Tip: "t", Conflicts: []string{"x"}, Messages: []string{"m"}, Attempt: 1, Failed: "f", Session: "s"},
@@ -92,5 +94,5 @@ func TestBriefsSayWhatIsWanted(t *testing.T) {
 }
 
 func TestReadOnlyRoles(t *testing.T) {
-	require.Equal(t, []bool{false, true, true, false}, []bool{Implementer.ReadOnly(), Judge.ReadOnly(), Advisor.ReadOnly(), Reconciler.ReadOnly()})
+	require.Equal(t, []bool{false, true, true, true, false}, []bool{Implementer.ReadOnly(), Judge.ReadOnly(), Skeptic.ReadOnly(), Advisor.ReadOnly(), Reconciler.ReadOnly()})
 }

@@ -64,7 +64,7 @@ func (a *Command) Call(ctx context.Context, c Call) (Answer, error) {
 	meter := evidence.NewMeter(name, c.OnProgress)
 	ran, runErr := process.Run(ctx, process.Command{
 		Args: c.Agent.Run, Dir: c.Dir, Env: c.Env, Stdin: brief,
-		Timeout: timeout, Limit: streamLimit, Marker: c.Marker,
+		Timeout: timeout, Limit: streamLimit, Marker: c.Marker, Within: c.Within,
 		OnOutput: func(_ process.Stream, p []byte) { meter.Add(len(p)) },
 	})
 	meter.Stop()

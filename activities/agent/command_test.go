@@ -275,7 +275,7 @@ func TestAJudgeFromBriefToVerdict(t *testing.T) {
 		var answer JudgeAnswer
 		require.NoError(t, json.Unmarshal(a.Raw, &answer))
 		v := Weigh("strict", nil, answer)
-		require.Equal(t, Verdict{Outcome: machine.Done, MeanMilli: 5000, Findings: []slice.Finding{}, Why: "strict: mean 5.000, 0 blocking, 0 corrections"}, v)
+		require.Equal(t, Verdict{Judge: "strict", Outcome: machine.Done, MeanMilli: 5000, Findings: []slice.Finding{}, Why: "strict: mean 5.000, 0 blocking, 0 corrections"}, v)
 	}
 }
 

@@ -174,7 +174,7 @@ func (a *Program) once(ctx context.Context, c Call, which string) (answer Answer
 	watch := &watcher{stuck: in.stuck, stop: func() { stop(errStuck) }}
 	ran, runErr := process.Run(running, process.Command{
 		Args: append(program, in.args...), Dir: dir, Env: environment(c.Env, in.env), Stdin: prompt(brief),
-		Timeout: timeout, Limit: streamLimit, Marker: c.Marker,
+		Timeout: timeout, Limit: streamLimit, Marker: c.Marker, Within: c.Within,
 		OnOutput: func(s process.Stream, p []byte) {
 			meter.Add(len(p))
 			if s == process.Stdout {

@@ -23,6 +23,8 @@ const (
 
 // Verdict is what the program makes of a judge's answer.
 type Verdict struct {
+	// Judge is whose it is; empty for that of several.
+	Judge   string
 	Outcome machine.Outcome // done, corrections, failed or discarded
 	// MeanMilli is the weighted mean of the scores in thousandths; 0 if the
 	// answer was discarded.
@@ -37,22 +39,41 @@ type Verdict struct {
 // means DefaultRubric.
 //
 // An answer that does not score every criterion exactly once is discarded, and
-// so is a mean below 3.5 without a finding, which gives nobody anything to
-// correct. A mean below 3.5 or a blocking finding fails the work, else a
-// correction asks for corrections.
+// so is a mean below 3.5 without a finding that stands, which gives nobody
+// anything to correct. A mean below 3.5 or a blocking finding fails the work,
+// else a correction asks for corrections.
 func Weigh(judge string, rubric []slice.Rubric, a JudgeAnswer) Verdict {
 	sum, weights, why := total(rubricOr(rubric), a.Scores)
 	if why != "" {
 		return Verdict{Outcome: machine.Discarded, Why: judge + ": " + why}
 	}
-	v := Verdict{MeanMilli: sum * 1000 / weights, Findings: trim(judge, a.Findings)}
+	v := Verdict{Judge: judge, MeanMilli: sum * 1000 / weights, Findings: trim(judge, a.Findings)}
+	return v.Again()
+}
+
+// Again is the verdict with what its findings are now.
+func (v Verdict) Again() Verdict {
 	count := map[slice.Severity]int{}
-	for _, f := range a.Findings {
+	var struck []string
+	for _, f := range v.Findings {
+		if f.Struck != "" {
+			struck = append(struck, f.Struck)
+			continue
+		}
 		count[f.Severity]++
 	}
+	said := ""
+	if n := len(struck); n > 0 {
+		said = fmt.Sprintf(", %d struck (%s)", n, strings.Join(struck[:min(n, 2)], "; "))
+	}
 	switch {
-	case v.MeanMilli < passMean && len(a.Findings) == 0:
-		return Verdict{Outcome: machine.Discarded, Why: fmt.Sprintf("%s: a mean of %s without any finding says nothing that could be corrected", judge, points(v.MeanMilli))}
+	case v.MeanMilli < passMean && len(struck) == len(v.Findings):
+		without := "without any finding"
+		if len(struck) > 0 {
+			without = "without a finding that stands"
+		}
+		return Verdict{Judge: v.Judge, Outcome: machine.Discarded, Findings: v.Findings,
+			Why: fmt.Sprintf("%s: a mean of %s %s says nothing that could be corrected%s", v.Judge, points(v.MeanMilli), without, said)}
 	case v.MeanMilli < passMean, count[slice.Blocking] > 0:
 		v.Outcome = machine.Failed
 	case count[slice.Correction] > 0:
@@ -60,7 +81,7 @@ func Weigh(judge string, rubric []slice.Rubric, a JudgeAnswer) Verdict {
 	default:
 		v.Outcome = machine.Done
 	}
-	v.Why = fmt.Sprintf("%s: mean %s, %d blocking, %d corrections", judge, points(v.MeanMilli), count[slice.Blocking], count[slice.Correction])
+	v.Why = fmt.Sprintf("%s: mean %s, %d blocking, %d corrections%s", v.Judge, points(v.MeanMilli), count[slice.Blocking], count[slice.Correction], said)
 	return v
 }
 
@@ -105,12 +126,19 @@ func plain(criterion string) string {
 
 var severities = []slice.Severity{slice.Blocking, slice.Correction, slice.Note}
 
+// byWeight puts what decides first, and what is struck last.
+func byWeight(a, b slice.Finding) int {
+	if (a.Struck != "") != (b.Struck != "") {
+		if a.Struck != "" {
+			return 1
+		}
+		return -1
+	}
+	return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
+}
+
 func trim(judge string, findings []slice.Finding) []slice.Finding {
-	out := slices.Clone(findings)
-	slices.SortStableFunc(out, func(a, b slice.Finding) int {
-		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
-	})
-	out = out[:min(len(out), maxFindings)]
+	out := Heaviest(findings)
 	for i := range out {
 		f := &out[i]
 		f.Judge = judge
@@ -146,9 +174,7 @@ func Combine(verdicts []Verdict) Verdict {
 		all.Findings = append(all.Findings, v.Findings...)
 		why = append(why, v.Why)
 	}
-	slices.SortStableFunc(all.Findings, func(a, b slice.Finding) int {
-		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
-	})
+	slices.SortStableFunc(all.Findings, byWeight)
 	all.Findings = all.Findings[:min(len(all.Findings), maxFindings)]
 	all.Why = strings.Join(why, "; ")
 	return all

@@ -89,16 +89,20 @@ func TestReadmeIsMadeFromTheSources(t *testing.T) {
 	for name, part := range parts {
 		head, rest, ok := strings.Cut(text, "<!-- generated: "+name+" -->\n")
 		require.True(t, ok, name)
-		_, tail, ok := strings.Cut(rest, "<!-- end -->")
+		got, tail, ok := strings.Cut(rest, "<!-- end -->")
 		require.True(t, ok, name)
-		text = head + "<!-- generated: " + name + " -->\n\n" + strings.TrimSpace(part) + "\n\n<!-- end -->" + tail
+		want := "\n" + strings.TrimSpace(part) + "\n\n"
+		if !*update {
+			require.Equal(t, want, got, "%s: go test . -run TestReadmeIsMadeFromTheSources -update", name)
+		}
+		text = head + "<!-- generated: " + name + " -->\n" + want + "<!-- end -->" + tail
 	}
 	require.Equal(t, len(parts), strings.Count(text, "<!-- generated: "))
+	require.Equal(t, strings.Contains(parts["not-yet"], "`sandbox`"), strings.Contains(text, "**This version has no sandbox.**"),
+		"the section on what an agent can reach does not say what spec/notyet.go says")
 	if *update {
 		require.NoError(t, os.WriteFile(readmeFile, []byte(text), 0o644))
-		return
 	}
-	require.Equal(t, text, string(b), "go test . -run TestReadmeIsMadeFromTheSources -update")
 }
 
 // keys lists what a JSON Schema allows, in the order of the schema.

@@ -85,7 +85,7 @@ func begin() (stop func(), err error) {
 	shared.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + user, "TMPDIR=" + dir, "XDG_CONFIG_HOME=" + user,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "TEMPORAL_CONFIG_FILE=/nonexistent",
-		"INTERLOCK_DEVSERVER=" + server,
+		"INTERLOCK_DEVSERVER=" + server, "INTERLOCK_FORGE_TOKEN=" + forgeToken,
 	}
 	said, err := os.Create(filepath.Join(dir, "worker.log"))
 	if err != nil {

@@ -31,6 +31,8 @@ type setup struct {
 	implementer, judge string
 	// checks, setUp, budgets, deliver and expectedRed are YAML.
 	checks, budgets, deliver, expectedRed string
+	// more is the rest of the policy.
+	more string
 	// timeout is that of agents.
 	timeout string
 	// tasks is how many there are; 0 means 1.
@@ -141,8 +143,9 @@ checks: %[4]s
 rubric: [{criterion: It works.}]
 budgets: {%[5]s}
 deliver: %[6]s
+%[7]s
 `, filepath.Join(w.dir, "implementer.sh"), filepath.Join(w.dir, "judge.sh"), or(s.timeout, "60s"),
-		or(s.checks, peacefulCheck), s.budgets, or(s.deliver, "{to: publish}"))
+		or(s.checks, peacefulCheck), s.budgets, or(s.deliver, "{to: publish}"), s.more)
 }
 
 func (w *world) spec() string {

@@ -336,12 +336,14 @@ func (a *app) writeReport(w io.Writer, r report) {
 	if s.Waiting != nil && s.Due != nil {
 		f.add("waits", strings.TrimPrefix(waits(s.Waiting), "waiting for "))
 		f.add("", since(s.Waiting, time.Now()))
+		f.add("", clip(plain(s.Waiting.Why), 300))
 		f.add("subject", plain(s.Waiting.Subject))
 		f.list("end it", a.endings(r.Slice, *s.Due, s.Waiting))
 	}
 	if s.Ignored.Count > 0 {
 		f.add("ignored", a.out.yellow(fmt.Sprintf("%s; the last: %s", count(s.Ignored.Count, "message"), plain(s.Ignored.Last))))
 	}
+	forge(&f, s.Proposal, s.CI)
 	f.add("repo", plain(s.Repo))
 	f.add("base", short(s.Base))
 	(&summary{result: slice.Result{Tasks: s.Tasks}, term: a.out}).tasks(&f)

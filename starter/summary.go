@@ -73,6 +73,7 @@ func (s summary) write(w io.Writer) {
 
 func (s summary) where(f *fields) {
 	r := s.result
+	forge(f, r.Proposal, nil)
 	if r.Branch == "" || r.Code != 0 {
 		return
 	}
@@ -83,6 +84,19 @@ func (s summary) where(f *fields) {
 	f.add("branch", where)
 	if r.Commit != "" {
 		f.add("commit", short(r.Commit))
+	}
+	if r.Merged != "" {
+		f.add("merged", "as "+short(r.Merged))
+	}
+}
+
+// forge tells of the pull request and its checks.
+func forge(f *fields, p slice.Proposal, ci []slice.CheckResult) {
+	f.add("proposal", plain(p.URL))
+	label := "ci"
+	for _, c := range ci {
+		f.add(label, fmt.Sprintf("%s  %s  %s", f.term.outcome(c.Outcome, string(c.Outcome)), plain(c.Name), f.term.dim(clip(plain(c.Why), 120))))
+		label = ""
 	}
 }
 

@@ -13,7 +13,7 @@ func waits(w *slice.Wait) string {
 	if w == nil {
 		return ""
 	}
-	what := "waiting for " + plain(string(w.For))
+	what := "waiting for " + waited(w.For)
 	if w.Role != "" {
 		what = fmt.Sprintf("waiting for the %s of %s", plain(string(w.For)), plain(w.Role))
 	}
@@ -21,6 +21,20 @@ func waits(w *slice.Wait) string {
 		what += " until " + time.UnixMilli(w.Until).Format("Jan 2 15:04")
 	}
 	return what
+}
+
+// waited is what a wait is for, in words.
+func waited(f slice.WaitFor) string {
+	switch f {
+	case slice.WaitCI:
+		return "CI"
+	case slice.WaitForge:
+		return "the forge"
+	case slice.WaitUnknown:
+		return "the forge to say what became of the last effect"
+	default:
+		return plain(string(f))
+	}
 }
 
 // since says how long a wait lasts and how often it asked.

@@ -108,7 +108,6 @@ func (r *run) waitForForge(ctx workflow.Context, later slice.Later, until time.T
 	if r.Waiting == nil || r.Waiting.For != later.For {
 		return r.wait(ctx, w)
 	}
-	r.Waiting.Asked++
 	r.Waiting.Why, r.Waiting.Until = w.Why, w.Until
 	return r.publish(ctx)
 }

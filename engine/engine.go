@@ -403,7 +403,9 @@ func launch(ctx context.Context, o Options, binary string, p ports, before recor
 			return nil, fmt.Errorf("the Temporal server of %s did not start: %w; the end of %s:\n%s", o.Home, err, name, tail(logFile, begin))
 		case <-ctx.Done():
 			_ = cmd.Process.Kill()
-			_ = <-ended
+			if err := <-ended; err != nil {
+				o.log().Debug("the server that did not start was ended", "error", err)
+			}
 			return nil, fmt.Errorf("the Temporal server of %s did not start: %w; the end of %s:\n%s", o.Home, context.Cause(ctx), name, tail(logFile, begin))
 		case <-tick.C:
 		}

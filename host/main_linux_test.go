@@ -224,11 +224,11 @@ func (w *watcher) cancelSlice(ctx context.Context) {
 		panic(err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		d, err := w.client.DescribeWorkflowExecution(ctx, w.plan.Slice, "")
+		d, err := w.client.DescribeWorkflow(ctx, w.plan.Slice, "")
 		if err != nil {
 			panic(err)
 		}
-		for _, a := range d.GetPendingActivities() {
+		for _, a := range d.RawResponse.GetPendingActivities() {
 			if a.GetState() == enumspb.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED {
 				return
 			}

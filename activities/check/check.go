@@ -15,10 +15,12 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,14 +68,21 @@ type Request struct {
 	Marker string
 	// OnProgress, if not nil, is told every second how far the commands are.
 	OnProgress func(string)
+	// Touched, if not nil, returns the files of the tree in Dir that are not as
+	// they are in the tree. Those of Before are known already.
+	Touched func(context.Context) ([]string, error)
+	Before  []string
 }
 
 // Result is what one check found.
 type Result struct {
 	slice.CheckResult
-	// Killed says that a signal or a time limit ended it. Whether the
-	// environment or the tree is to blame shows at the base: see Reclassify.
+	// Killed says that a signal or a time limit ended it, or that the runner
+	// ended before any test. Whether the environment or the tree is to blame
+	// shows at the base: see Reclassify.
 	Killed bool
+	// broken says that not all tests could run, because code does not build.
+	broken bool
 }
 
 // Measure runs the commands one after the other, all of them whatever the
@@ -86,10 +95,44 @@ func (r *Runner) Measure(ctx context.Context, q Request) ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		if q.Touched != nil {
+			if q.Before, err = touched(ctx, q, c, &res); err != nil {
+				return nil, err
+			}
+		}
 		results = append(results, res)
 	}
 	return results, nil
 }
+
+// touched names the files that a check has changed: what it says of them, and
+// what the next ones say, is not about the tree as it was.
+func touched(ctx context.Context, q Request, c slice.Command, res *Result) ([]string, error) {
+	all, err := q.Touched(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		report := slices.ContainsFunc(c.Reports, func(glob string) bool {
+			ok, err := matches(glob, name)
+			return ok && err == nil
+		})
+		if !report && !slices.Contains(q.Before, name) {
+			res.Touched = append(res.Touched, evidence.Line(name, 200))
+		}
+	}
+	if n := len(res.Touched); n > 0 {
+		res.Touched = res.Touched[:min(n, maxTouched)]
+		more := ""
+		if n > 1 {
+			more = fmt.Sprintf(" and %d more", n-1)
+		}
+		res.Why += "; it changed the tree that it measures: " + res.Touched[0] + more
+	}
+	return all, nil
+}
+
+const maxTouched = 10
 
 // Setup runs the commands one after the other and stops at the first one that
 // fails, whose result is unmeasured: what a check finds in a folder that is
@@ -122,24 +165,77 @@ func Name(c slice.Command, i int) string {
 	return fmt.Sprintf("command %d", i+1)
 }
 
+// run runs a command, again if it is red and that is declared, and keeps what it
+// wrote.
 func (r *Runner) run(ctx context.Context, q Request, i int, c slice.Command) (Result, error) {
 	name := Name(c, i)
-	env, err := r.environment(q)
+	began := time.Now()
+	res, output, tests, err := r.once(ctx, q, name, c)
+	var flaky []string
+	tries := 1
+	for err == nil && res.Outcome == machine.Failed && !res.broken && tries <= c.Retries {
+		for _, test := range res.Failing {
+			if !slices.Contains(flaky, test) {
+				flaky = append(flaky, test)
+			}
+		}
+		tries++
+		var more []byte
+		res, more, tests, err = r.once(ctx, q, name, c)
+		output = slices.Concat(output, fmt.Appendf(nil, "\n--- run %d ---\n", tries), more)
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("%s %s: %w", q.Step, name, err)
 	}
+	if tries > 1 {
+		if res.Outcome == machine.Done {
+			if len(flaky) == 0 {
+				flaky = []string{name}
+			}
+			res.Flaky = append(flaky, res.Flaky...)
+			res.Flaky = res.Flaky[:min(len(res.Flaky), maxFailing)]
+			res.Why += fmt.Sprintf("; flaky: red in %d of %d runs", tries-1, tries)
+		} else {
+			res.Why += fmt.Sprintf(" (in the last of %d runs)", tries)
+		}
+	} else if n := len(res.Flaky); n > 0 && res.Outcome == machine.Done {
+		res.Why += fmt.Sprintf("; flaky: %d of its tests passed only when they were run again", n)
+	}
+	if res.Log, err = r.Evidence.Put(fileName(q.Step, name)+".log", output); err != nil {
+		return Result{}, err
+	}
+	if tests != nil {
+		if res.Tests, err = r.Evidence.Put(fileName(q.Step, name)+".tests.json", tests); err != nil {
+			return Result{}, err
+		}
+	}
+	res.Name, res.Millis = name, time.Since(began).Milliseconds()
+	return res, nil
+}
+
+// once runs a command once. tests is the list of its tests, if it tells them.
+func (r *Runner) once(ctx context.Context, q Request, name string, c slice.Command) (res Result, output, tests []byte, err error) {
+	env, err := r.environment(q)
+	if err != nil {
+		return Result{}, nil, nil, err
+	}
+	reads, err := newReader(c, q.Dir)
+	if err != nil {
+		return Result{}, nil, nil, err
+	}
 	mask := evidence.NewMasker(evidence.Secrets(env)...)
 	meter := evidence.NewMeter(q.Step+" "+name, q.OnProgress)
-	tests := newGoTests()
 	// Masked before it is read: what the reader cuts in two cannot be masked later.
-	stream := mask.Stream(tests)
-	began := time.Now()
+	var stream *evidence.Stream
+	if reads != nil {
+		stream = mask.Stream(reads)
+	}
 	ran, err := process.Run(ctx, process.Command{
 		Args: c.Run, Dir: q.Dir, Env: env, Combine: true, Limit: logLimit,
 		Timeout: c.Timeout.Or(slice.DefaultCheckTimeout), Marker: q.Marker,
 		OnOutput: func(_ process.Stream, p []byte) {
 			meter.Add(len(p))
-			if c.Reads == slice.ReadsGo {
+			if stream != nil {
 				_, _ = stream.Write(p)
 			}
 		},
@@ -151,33 +247,36 @@ func (r *Runner) run(ctx context.Context, q Request, i int, c slice.Command) (Re
 	var lost *process.LostError
 	orphaned := errors.As(err, &lost) && ran.Started && ctx.Err() == nil
 	if err != nil && !orphaned {
-		return Result{}, fmt.Errorf("%s %s: %w", q.Step, name, err)
+		return Result{}, nil, nil, err
 	}
-	output := mask.Output(ran.Stdout).Bytes()
-	log, err := r.Evidence.Put(fileName(q.Step, name)+".log", output)
-	if err != nil {
-		return Result{}, err
-	}
-
-	res := Result{CheckResult: slice.CheckResult{Log: log, Millis: time.Since(began).Milliseconds()}}
-	res.Name = name
+	output = mask.Output(ran.Stdout).Bytes()
 	res.Outcome, res.Why, res.Killed = ended(c, ran)
 	if orphaned {
 		res.Outcome, res.Why, res.Killed = machine.Unmeasured, "killed: the process that watches over it was killed, by itself or by the system", true
 	}
 	res.Summary = summary(output)
-	if c.Reads == slice.ReadsGo {
+	if stream != nil {
 		_ = stream.Close()
-		tests.finish().judge(&res)
+		found := reads.finish()
+		found.judge(&res)
+		list := found.set.list()
+		for i := range list.Tests {
+			list.Tests[i].Name = mask.String(list.Tests[i].Name)
+		}
+		if tests, err = json.Marshal(list); err != nil {
+			return Result{}, nil, nil, err
+		}
 	}
 	// Once more: text without its escape sequences can be a secret that the log
 	// held in pieces.
 	res.Summary = mask.String(res.Summary)
-	for i, name := range res.Failing {
-		res.Failing[i] = mask.String(name)
+	for _, names := range [][]string{res.Failing, res.Flaky} {
+		for i, name := range names {
+			names[i] = mask.String(name)
+		}
 	}
 	res.Why = mask.String(evidence.Line(res.Why, maxWhy))
-	return res, nil
+	return res, output, tests, nil
 }
 
 func (r *Runner) environment(q Request) ([]string, error) {

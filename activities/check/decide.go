@@ -53,14 +53,17 @@ func Reclassify(candidate, base []Result) []slice.CheckResult {
 // where test is a name as Measured.Failing has it, with or without the
 // package; a test includes its subtests. A check whose failing tests are all
 // expected counts as done; that its tests are too many to be named is not
-// expected. why is one line for a person.
+// expected, and neither is what the guard finds or that a check lost tests. why is one line for a person.
 func Decide(results []slice.CheckResult, expected []string) (outcome machine.Outcome, why string) {
 	if len(results) == 0 {
 		return machine.Unmeasured, "no check was run: name at least one under checks in " + slice.PolicyFile
 	}
-	var unmeasured, red, excused []string
+	var unmeasured, red, excused, flaky []string
 	for _, r := range results {
 		line := fmt.Sprintf("%s (%s)", r.Name, r.Why)
+		if len(r.Flaky) > 0 {
+			flaky = append(flaky, fmt.Sprintf("%s (%s)", r.Name, r.Flaky[0]))
+		}
 		switch {
 		case r.Outcome == machine.Done:
 		case r.Outcome != machine.Failed:
@@ -75,7 +78,7 @@ func Decide(results []slice.CheckResult, expected []string) (outcome machine.Out
 	for _, p := range []struct {
 		label string
 		lines []string
-	}{{"not measured: ", unmeasured}, {"red: ", red}, {"red as expected: ", excused}} {
+	}{{"not measured: ", unmeasured}, {"red: ", red}, {"red as expected: ", excused}, {"flaky: ", flaky}} {
 		if len(p.lines) > 0 {
 			parts = append(parts, p.label+strings.Join(p.lines, ", "))
 		}
@@ -87,14 +90,17 @@ func Decide(results []slice.CheckResult, expected []string) (outcome machine.Out
 		outcome = machine.Failed
 	default:
 		outcome = machine.Done
-		if len(parts) == 0 {
-			parts = []string{fmt.Sprintf("%d of %d checks are green", len(results), len(results))}
+		if len(excused) == 0 {
+			parts = append([]string{fmt.Sprintf("%d of %d checks are green", len(results), len(results))}, parts...)
 		}
 	}
 	return outcome, strings.Join(parts, "; ")
 }
 
 func isExpected(r slice.CheckResult, expected []string) bool {
+	if len(r.Lost) > 0 || r.Name == slice.GuardCheck {
+		return false // to be red is no leave to take tests away
+	}
 	if slices.Contains(expected, r.Name) {
 		return true
 	}

@@ -3,29 +3,14 @@ package check
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"regexp"
-	"slices"
 	"strings"
-
-	"interlock/activities/evidence"
-	"interlock/machine"
-)
-
-// What a reader keeps at most, so that no output, however hostile, fills the
-// worker's memory.
-const (
-	maxFailing = 50
-	maxLine    = 1 << 20
-	maxTests   = 100_000
-	maxOutput  = 16 << 20 // of tests that did not pass (yet), together
-	maxWhy     = 400
 )
 
 // goTests reads the output of `go test -json` as it comes. Lines that are no
 // event are kept as text.
 type goTests struct {
-	line   []byte
+	lines
 	events int
 	tests  int
 	output int
@@ -69,22 +54,8 @@ func newGoTests() *goTests {
 
 // Write reads a chunk of output. It never fails.
 func (g *goTests) Write(p []byte) (int, error) {
-	n := len(p)
-	for {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			break
-		}
-		g.read(append(g.line, p[:i]...))
-		g.line, p = g.line[:0], p[i+1:]
-	}
-	if len(g.line)+len(p) > maxLine {
-		g.text(string(g.line[:min(len(g.line), clipHead)]) + "[...]")
-		g.line = g.line[:0]
-		p = nil
-	}
-	g.line = append(g.line, p...)
-	return n, nil
+	g.write(p, g.read, func(head []byte) { g.text(string(head) + "[...]") })
+	return len(p), nil
 }
 
 func (g *goTests) read(line []byte) {
@@ -217,47 +188,21 @@ func (p *goPackage) look(e goEvent) {
 	}
 }
 
-// goReport is what the tests of one command came to.
-type goReport struct {
-	events                  int
-	passed, failed, skipped int
-	failing                 []string
-	notes                   []string // for Why: no words of the tests' own
-	stopped                 []string
-	red                     bool // something failed that was not stopped
-	summary                 string
-}
-
-func (g *goTests) finish() goReport {
-	if len(g.line) > 0 {
-		g.read(g.line)
-		g.line = nil
-	}
-	r := goReport{events: g.events}
-	var blocks []block
+func (g *goTests) finish() report {
+	g.close(g.read)
+	r := report{what: "event of go test -json", missing: "in the output (is -json missing?)", told: g.events}
+	r.set.more = g.tests > maxTests
 	for _, name := range g.order {
-		blocks = append(blocks, g.packages[name].report(g, &r)...)
+		r.blocks = append(r.blocks, g.packages[name].report(g, &r)...)
 	}
-	if text := g.plain.String(); len(strings.TrimSpace(text)) > 0 {
-		blocks = append(blocks, block{"other output", text})
-	}
-	r.summary = layOut(r, blocks)
+	r.layOut(g.plain.String())
 	return r
-}
-
-type block struct{ title, text string }
-
-func (r *goReport) fail(name string) {
-	r.failed++
-	if len(r.failing) < maxFailing {
-		r.failing = append(r.failing, evidence.Line(name, 300))
-	}
 }
 
 // report adds one package to r. A test is named package.Test/Sub. A test with
 // subtests counts only if it failed while none of them did; a test that did
 // not end, in a package that did not pass, failed.
-func (p *goPackage) report(g *goTests, r *goReport) []block {
+func (p *goPackage) report(g *goTests, r *report) []block {
 	parent, blamed := map[string]bool{}, map[string]bool{}
 	bad := func(t *goTest) bool { return t.state == "fail" || t.state == "run" && p.ended != "pass" }
 	for _, name := range p.order {
@@ -274,6 +219,14 @@ func (p *goPackage) report(g *goTests, r *goReport) []block {
 	for _, name := range p.order {
 		t := p.tests[name]
 		full := p.name + "." + name
+		switch {
+		case bad(t):
+			r.set.add(full, Failing)
+		case t.state == "pass":
+			r.set.add(full, Passed)
+		case t.state == "skip":
+			r.set.add(full, Skipped)
+		}
 		switch {
 		case bad(t) && !blamed[name]:
 			found = true
@@ -301,7 +254,7 @@ func (p *goPackage) report(g *goTests, r *goReport) []block {
 	}
 	switch {
 	case p.noBuild:
-		r.red = true
+		r.red, r.broken = true, true
 		text, where := p.buildOutput(g)
 		r.notes = append(r.notes, p.name+" does not build"+where)
 		if strings.TrimSpace(text) != "" {
@@ -344,58 +297,4 @@ func (p *goPackage) buildOutput(g *goTests) (text, where string) {
 		return "", where
 	}
 	return out.String(), where
-}
-
-// layOut gives every failing test its share of the summary.
-func layOut(r goReport, blocks []block) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
-	const least = 400
-	room := summaryLimit - b.Len()
-	shown := min(len(blocks), room/least)
-	for i, bl := range blocks[:shown] {
-		share := room / (shown - i)
-		text := "--- " + evidence.Text(bl.title) + "\n" + strings.TrimRight(evidence.Text(bl.text), "\n") + "\n"
-		text = evidence.Cut(text, share, share/3)
-		b.WriteString(text)
-		room -= len(text)
-	}
-	return evidence.Cut(strings.TrimRight(b.String(), "\n"), summaryLimit, summaryHead)
-}
-
-// judge corrects what the exit status says by what the tests did.
-func (r goReport) judge(res *Result) {
-	res.Passed, res.Failed, res.Skipped, res.Failing = r.passed, r.failed, r.skipped, r.failing
-	if r.events > 0 {
-		res.Summary = r.summary
-	}
-	details := slices.Clone(r.notes)
-	if r.failed > 0 {
-		details = append([]string{fmt.Sprintf("%d failed, %d passed", r.failed, r.passed)}, details...)
-	}
-	details = append(details, r.stopped...)
-	switch {
-	case res.Outcome == machine.Unmeasured:
-		return
-	case len(r.stopped) > 0 && !r.red:
-		res.Outcome, res.Killed = machine.Unmeasured, true
-	case r.failed > 0:
-		res.Outcome = machine.Failed
-	case res.Outcome == machine.Failed && r.events == 0:
-		details = append(details, "no event of go test -json in the output")
-	case res.Outcome == machine.Failed:
-		details = append(details, "no test failed")
-	case r.events == 0:
-		res.Outcome = machine.Unmeasured
-		details = append(details, "ran no test: no event of go test -json in the output (is -json missing?)")
-	case r.passed == 0:
-		res.Outcome = machine.Unmeasured
-		details = append(details, fmt.Sprintf("ran no test (%d skipped)", r.skipped))
-	default:
-		details = append(details, fmt.Sprintf("%d passed", r.passed))
-		if r.skipped > 0 {
-			details = append(details, fmt.Sprintf("%d skipped", r.skipped))
-		}
-	}
-	res.Why = evidence.Line(res.Why+": "+strings.Join(details, ", "), maxWhy)
 }

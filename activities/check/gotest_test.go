@@ -89,8 +89,9 @@ func TestGoOutputWithoutEvents(t *testing.T) {
 	require.Contains(t, res.Why, "is -json missing?")
 
 	res = read("go: cannot find main module\n", 1)
-	require.Equal(t, machine.Failed, res.Outcome)
-	require.Contains(t, res.Why, "no event of go test -json")
+	require.Equal(t, machine.Unmeasured, res.Outcome)
+	require.True(t, res.Killed, "the base shows who is to blame")
+	require.Contains(t, res.Why, "the runner ended before any test: no event of go test -json")
 }
 
 func TestAFailureBesidesATimeoutIsRed(t *testing.T) {

@@ -65,6 +65,7 @@ func (a *Activities) Register(shared, own worker.ActivityRegistry) {
 	register(own, slice.ActPrepare, a.prepare)
 	register(own, slice.ActRestore, a.restore)
 	register(own, slice.ActReopen, a.reopen)
+	register(own, slice.ActResume, a.resume)
 	register(own, slice.ActBaseline, a.baseline)
 	register(own, slice.ActImplement, a.implement)
 	register(own, slice.ActCheck, a.check)

@@ -120,18 +120,23 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 // keep keeps spec and policy in the store, and says what the slice works with
 // under them.
 func (w *work) keep(ctx context.Context, t terms) (slice.PrepareOut, error) {
-	kept, err := json.Marshal(t)
+	kept, out, err := w.under(t)
 	if err != nil {
 		return slice.PrepareOut{}, err
 	}
-	if err := w.store.SetBlob(ctx, w.Slice, specBlob, kept); err != nil {
-		return slice.PrepareOut{}, err
+	return out, w.store.SetBlob(ctx, w.Slice, specBlob, kept)
+}
+
+// under says what the slice works with under t, and what is kept of t.
+func (w *work) under(t terms) (kept []byte, out slice.PrepareOut, err error) {
+	if kept, err = json.Marshal(t); err != nil {
+		return nil, out, err
 	}
 	tree, err := w.store.Workspace(w.Slice)
 	if err != nil {
-		return slice.PrepareOut{}, err
+		return nil, out, err
 	}
-	return slice.PrepareOut{
+	return kept, slice.PrepareOut{
 		Ended: w.ended(machine.Done, ""), Rules: spec.Rules(t.Spec, t.Policy), Plan: ledger.Hash(string(kept)),
 		Workspace: tree.Dir(), Store: w.store.Dir(), Branch: slice.Branch(w.Slice), Gates: t.Policy.Gates, External: external(t.Policy),
 		CITimeout: t.Policy.Deliver.CITimeout,

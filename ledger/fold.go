@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"interlock/machine"
 )
@@ -32,18 +33,27 @@ type Folded struct {
 	Base string
 	// Commits are the commits of the tasks, in their order.
 	Commits []string
+	// Good is the last good commit: that of the last task, or what it was
+	// brought together with the base as; before all, the base.
+	Good string
+	// Tasks is what became of the tasks that were begun, in their order.
+	Tasks []Worked
 	// Candidate is the tree of the last implement that was done, Whole the
-	// commit of the last reconcile that was done.
+	// commit of the last reconcile that was done, or the merge that a reopening
+	// has adopted.
 	Candidate string
 	Whole     string
+	// Ending is the record as the run before left it, if all that the last run
+	// did was to reopen the slice; nil else. A reopening that was cut off there
+	// has done nothing, and may be done again.
+	Ending *Folded
 }
 
-// Good returns the last good commit: that of the last task, or the base.
-func (f Folded) Good() string {
-	if n := len(f.Commits); n > 0 {
-		return f.Commits[n-1]
-	}
-	return f.Base
+// Worked is what a record says of one task.
+type Worked struct {
+	Attempts int
+	// CostMicroUSD is what its steps cost, in millionths of a US dollar.
+	CostMicroUSD int64
 }
 
 // Fold deduces the state of a slice from the whole record. A line that does
@@ -53,7 +63,8 @@ func (f Folded) Good() string {
 // A run begins with start or reopen and ends with end. Start follows nothing,
 // the end of a run that was not delivered, or a run without an end (it was
 // terminated); the new run keeps only what was spent. Reopen goes on from where
-// the last run ended; it may lack the end line, if the host was gone by then. In
+// the last run ended; it may lack the end line, if the host was gone by then. A
+// reopen that nothing followed may be followed by another, which takes its place. In
 // a run each intent is what the machine says is due, and is followed by its
 // done; undo lines come after the last step, and before the end.
 func Fold(lines []string) (Folded, error) {
@@ -117,15 +128,25 @@ func (f *Folded) start(l Line) error {
 }
 
 func (f *Folded) reopen(l Line) error {
-	if !f.State.Ended() {
+	ending := *f
+	if f.Ending != nil {
+		ending = *f.Ending
+	}
+	if !ending.State.Ended() {
 		return errors.New("nothing has ended that could be reopened")
 	}
-	s, err := machine.Reopen(f.State, *l.Reopening)
+	s, err := machine.Reopen(ending.State, *l.Reopening)
 	if err != nil {
 		return err
 	}
+	*f = ending
 	f.State, f.Runs, f.Spec, f.Started = s, l.Run, l.Spec, l.At
 	f.Ended, f.Undoing, f.Intent, f.Why = false, false, nil, ""
+	f.Tasks, f.Commits = slices.Clone(ending.Tasks), slices.Clone(ending.Commits)
+	f.Ending = &ending
+	if l.Commit != "" {
+		f.Good, f.Whole = l.Commit, l.Commit
+	}
 	return nil
 }
 
@@ -156,7 +177,7 @@ func (f *Folded) intent(l Line) error {
 	case l.Op != Op(f.Slice, l.Run, l.N):
 		return fmt.Errorf("it is operation %q, but must be %q", l.Op, Op(f.Slice, l.Run, l.N))
 	}
-	f.Intent = &l
+	f.Intent, f.Ending = &l, nil
 	return nil
 }
 
@@ -180,6 +201,13 @@ func (f *Folded) done(l Line) error {
 		return err
 	}
 	f.State, f.Intent, f.Why = s, nil, l.Why
+	if n := l.Turn.Task; n > 0 {
+		for len(f.Tasks) < n {
+			f.Tasks = append(f.Tasks, Worked{})
+		}
+		f.Tasks[n-1].Attempts = l.Turn.Attempt
+		f.Tasks[n-1].CostMicroUSD += l.CostMicroUSD
+	}
 	if l.Outcome == machine.Done {
 		f.keep(l)
 	}
@@ -190,13 +218,17 @@ func (f *Folded) done(l Line) error {
 func (f *Folded) keep(l Line) {
 	switch l.Turn.Step {
 	case machine.Prepare:
-		f.Base = l.Base
+		f.Base, f.Good = l.Base, l.Base
 	case machine.Implement:
 		f.Candidate = l.Tree
 	case machine.Commit:
 		f.Commits = append(f.Commits, l.Commit)
+		f.Good = l.Commit
 	case machine.Reconcile:
 		f.Whole = l.Commit
+		if l.Commit != "" {
+			f.Good = l.Commit
+		}
 	case machine.Baseline, machine.PlanGate, machine.Check, machine.Judge, machine.Advise, machine.Verify,
 		machine.JudgeSlice, machine.E2E, machine.PublishGate, machine.Publish, machine.Propose,
 		machine.AwaitCI, machine.MergeGate, machine.Merge:
@@ -214,7 +246,7 @@ func (f *Folded) end(l Line) error {
 	if s.Ending != l.Ending || s.Cause != l.Cause {
 		return fmt.Errorf("it ends the run as %s (%s), but the run ended as %s (%s)", l.Ending, l.Cause, s.Ending, s.Cause)
 	}
-	f.State, f.Ended = s, true
+	f.State, f.Ended, f.Ending = s, true, nil
 	if l.Why != "" {
 		f.Why = l.Why
 	}

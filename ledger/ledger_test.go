@@ -101,7 +101,7 @@ func TestFoldOfADeliveredSlice(t *testing.T) {
 	require.True(t, f.Ended)
 	require.Equal(t, []string{sha, sha}, f.Commits)
 	require.Equal(t, sha, f.Whole)
-	require.Equal(t, sha, f.Good())
+	require.Equal(t, sha, f.Good)
 	require.Equal(t, policy, f.State.Rules)
 	require.Equal(t, len(lines), f.N)
 	require.Equal(t, Hash(lines[f.N-1]), f.Head)

@@ -71,7 +71,8 @@ type Line struct {
 	CostMicroUSD int64 `json:"cost_micro_usd,omitempty"`
 	// Tree is the candidate (done of implement, check and judge).
 	Tree string `json:"tree,omitempty"`
-	// Commit is the commit that was made or measured (done).
+	// Commit is the commit that was made or measured (done), or the merge by
+	// hand that is adopted (reopen).
 	Commit   string           `json:"commit,omitempty"`
 	Evidence []slice.Evidence `json:"evidence,omitempty"` // (done)
 	// Base is the base commit, and Rules what policy decides (done of prepare with outcome done).
@@ -255,7 +256,7 @@ func (l Line) fields() Line {
 	case Start:
 		m.Slice, m.Tasks, m.Spec = l.Slice, l.Tasks, l.Spec
 	case Reopen:
-		m.Spec, m.Reopening, m.Why = l.Spec, l.Reopening, l.Why
+		m.Spec, m.Reopening, m.Commit, m.Why = l.Spec, l.Reopening, l.Commit, l.Why
 	case Intent:
 		m.Op, m.Turn = l.Op, l.Turn
 	case Done:
@@ -292,7 +293,8 @@ func (l Line) flaw() string {
 	case Reopen:
 		return first(!digest(l.Spec), "it has no hash of the spec", l.Why == "", "it has no reason",
 			l.Reopening == nil, "it does not say what the slice is reopened with",
-			l.Reopening != nil && !sound(l.Reopening.Rules), "it has rules that cannot be")
+			l.Reopening != nil && !sound(l.Reopening.Rules), "it has rules that cannot be",
+			l.Commit != "" && !object(l.Commit), "its commit is no object id")
 	case Intent:
 		return first(l.Op == "", "it names no operation", !isStep(l.Turn.Step), fmt.Sprintf("%q is no step", l.Turn.Step))
 	case Done:

@@ -18,6 +18,7 @@ const (
 	ActPrepare    Activity[PrepareIn, PrepareOut]     = "prepare"
 	ActRestore    Activity[RestoreIn, Ack]            = "restore"
 	ActReopen     Activity[ReopenIn, ReopenOut]       = "reopen"
+	ActResume     Activity[ResumeIn, Ack]             = "resume"
 	ActBaseline   Activity[MeasureIn, MeasureOut]     = "baseline"
 	ActImplement  Activity[ImplementIn, ImplementOut] = "implement"
 	ActCheck      Activity[MeasureIn, MeasureOut]     = "check"
@@ -158,12 +159,12 @@ type PrepareOut struct {
 	Roles   map[string]int64 `json:"roles,omitempty"`
 }
 
-// ReopenIn asks for what a slice that has ended goes on with: the state that
-// its record folds to, under the spec that is given now.
+// ReopenIn asks what a slice that has ended goes on with: the state that its
+// record folds to, under the spec that is given now. It has no effect.
 type ReopenIn struct {
 	Header
-	Spec        Spec  `json:"spec"`
-	CapMicroUSD int64 `json:"cap_micro_usd,omitempty"`
+	Spec Spec `json:"spec"`
+	Reopen
 }
 
 // ReopenOut is what the slice goes on with.
@@ -172,13 +173,29 @@ type ReopenOut struct {
 	// State is the one that the record folds to, By what it is reopened with.
 	State machine.State     `json:"state"`
 	By    machine.Reopening `json:"by"`
-	// Tasks are all tasks: the committed ones as they were, then those of the spec.
-	Tasks     []Task   `json:"tasks"`
-	Commits   []string `json:"commits,omitempty"`
-	Good      string   `json:"good"`
-	Candidate string   `json:"candidate,omitempty"`
-	Whole     string   `json:"whole,omitempty"`
-	Notes     Notes    `json:"notes"`
+	// Spec is the one in force from now on. Its tasks are the committed ones as
+	// they were, those that the machine added, and then those of the spec.
+	Spec Spec `json:"spec"`
+	// Begun is what became of the tasks that were begun, in their order.
+	Begun []TaskStatus `json:"begun,omitempty"`
+	Good  string       `json:"good"`
+	// Was is where the ref of the last good commit stands, if not at Good.
+	Was string `json:"was,omitempty"`
+	// Adopted is the merge by hand that the slice goes on from.
+	Adopted   string `json:"adopted,omitempty"`
+	Candidate string `json:"candidate,omitempty"`
+	Whole     string `json:"whole,omitempty"`
+	Notes     Notes  `json:"notes"`
+}
+
+// ResumeIn asks to make ready what a reopened slice goes on with.
+type ResumeIn struct {
+	Header
+	Spec Spec `json:"spec"`
+	// Was is where the ref of the last good commit stands, if not at Good.
+	Was string `json:"was,omitempty"`
+	// Restore puts the workspace to the last good commit even if it is there.
+	Restore bool `json:"restore,omitempty"`
 }
 
 // RestoreIn asks to put the workspace back to the last good commit, before

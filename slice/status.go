@@ -21,6 +21,9 @@ type Input struct {
 // Reopen says why a slice is reopened, and what else changes beside the spec.
 type Reopen struct {
 	Reason string `json:"reason"`
+	// Unchanged says that the spec in force goes on, whatever the input has
+	// beside repo and base.
+	Unchanged bool `json:"unchanged,omitempty"`
 	// CapMicroUSD is what the slice may spend from now on, all runs together;
 	// 0 leaves it as policy says.
 	CapMicroUSD int64 `json:"cap_micro_usd,omitempty"`
@@ -31,15 +34,18 @@ type Notes struct {
 	Feedback Feedback `json:"feedback,omitzero"`
 	// Extra are tasks that the machine added to those of the spec.
 	Extra []Task `json:"extra,omitempty"`
-	// Vetoed is the candidate of the last veto, Open the corrections not made.
-	Vetoed string    `json:"vetoed,omitempty"`
-	Open   []Finding `json:"open,omitempty"`
-	Tip    string    `json:"tip,omitempty"`
+	// Open are the corrections that were not made.
+	Open []Finding `json:"open,omitempty"`
+	// Tip is the commit of the base that the slice met last.
+	Tip string `json:"tip,omitempty"`
 	// Undo are the compensations that are still due.
 	Undo []UndoIn `json:"undo,omitempty"`
-	// Baseline are the tests that ran at the base.
-	Baseline []TestSet `json:"baseline,omitempty"`
-	// Proposal is the pull request of the slice.
+	// Baseline are the tests that ran at the base, Guard what the guard saw
+	// last and does not decide.
+	Baseline []TestSet      `json:"baseline,omitempty"`
+	Guard    []GuardFinding `json:"guard,omitempty"`
+	// Remote is where the branch was published, Proposal its pull request.
+	Remote   string   `json:"remote,omitempty"`
 	Proposal Proposal `json:"proposal,omitzero"`
 }
 
@@ -101,6 +107,10 @@ type Carry struct {
 	// driven from outside.
 	Gates    Gates    `json:"gates,omitzero"`
 	External []string `json:"external,omitempty"`
+	// Op is the operation that is under way, and Since when it began, in Unix
+	// milliseconds, if the run before was left in the middle of a wait.
+	Op    string `json:"op,omitempty"`
+	Since int64  `json:"since,omitempty"`
 	// Waiting is the wait of the step that is due, Inbox what came for it.
 	Waiting *Wait      `json:"waiting,omitempty"`
 	Inbox   []Decision `json:"inbox,omitempty"`

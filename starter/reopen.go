@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -31,10 +32,10 @@ This process is the worker and follows the slice to its end, as run does.`,
 		Args:              oneID,
 		ValidArgsFunction: a.completeID,
 		RunE: does(func(ctx context.Context, args []string) error {
-			if reason == "" {
+			if strings.TrimSpace(reason) == "" {
 				return usage("a slice is reopened for a reason: --reason TEXT")
 			}
-			by := slice.Reopen{Reason: reason}
+			by := slice.Reopen{Reason: reason, Unchanged: file == ""}
 			if usd != "" {
 				amount, err := slice.ParseUSD(usd)
 				if err != nil || amount == 0 {

@@ -210,8 +210,11 @@ func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 	if err != nil {
 		return out.Ended, err
 	}
+	if out.Tip != "" {
+		r.Tip = out.Tip // of a conflict, too: who merges by hand needs it
+	}
 	if out.Outcome == machine.Done {
-		r.Whole, r.Good, r.Tip = out.Commit, out.Commit, out.Tip
+		r.Whole, r.Good = out.Commit, out.Commit
 		r.Unmerged, r.Session = "", ""
 	} else if out.Outcome == machine.Failed || out.Outcome == machine.Discarded {
 		r.Unmerged = out.Why

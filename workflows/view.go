@@ -409,6 +409,9 @@ func headline(res slice.Result) string {
 	return what + " — next: " + res.Next
 }
 
+// refusedNext is what a person does when a reopening was refused.
+const refusedNext = "nothing was changed: do what the message says, then reopen it again"
+
 // resultLimit bounds what goes into history: 64 KiB, less what the engine adds.
 const resultLimit = 60 << 10
 
@@ -424,6 +427,9 @@ func (r *run) resultOf(ctx workflow.Context, undone []string) slice.Result {
 	}
 	if res.Ending == machine.Delivered {
 		res.Checks = nil
+	}
+	if r.reopening != nil && r.Workspace == "" {
+		res.Next = refusedNext // it still is as its last run left it, and to run it would begin anew
 	}
 	for _, u := range r.Undo {
 		if u.What == slice.UndoWorkspace && !r.undoes(u) && r.Workspace != "" {

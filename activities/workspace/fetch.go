@@ -31,6 +31,12 @@ func (s *Store) Tip(ctx context.Context, slice, base string) (Base, error) {
 	return s.fetch(ctx, slice, base, "tip")
 }
 
+// ByHand does what Fetch does for the branch on which a person has merged by hand, and pins the result under
+// refs/interlock/<slice>/by-hand.
+func (s *Store) ByHand(ctx context.Context, slice, branch string) (Base, error) {
+	return s.fetch(ctx, slice, branch, "by-hand")
+}
+
 func (s *Store) fetch(ctx context.Context, slice, base, pin string) (Base, error) {
 	ref, err := sliceRef(slice, pin)
 	if err != nil {

@@ -59,3 +59,11 @@ func (s *Store) Contains(ctx context.Context, commit, other string) (bool, error
 	}
 	return err == nil, err
 }
+
+// Parent is the first parent of a commit, or "" if it has none.
+func (s *Store) Parent(ctx context.Context, commit string) (string, error) {
+	if err := checkIDs(commit); err != nil {
+		return "", err
+	}
+	return readRef(ctx, s.git, commit+"^1")
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -105,7 +106,7 @@ func (a *app) undelivered(ctx context.Context, s *session, m message, err error)
 		return nil
 	case errors.As(err, &app) && (app.Type() == slice.ErrNotDue || app.Type() == slice.ErrStale):
 		return &failure{code: machine.ExitNotDue, err: errors.New(plain(app.Message())), do: "interlock next " + m.slice + a.here() + " says what is due"}
-	case errors.As(err, &app) && (app.Type() == slice.ErrBadDecision || app.Type() == slice.ErrBadReport):
+	case errors.As(err, &app) && slices.Contains([]string{slice.ErrBadDecision, slice.ErrBadReport, slice.ErrBadAnswer, slice.ErrBadRaise}, app.Type()):
 		return usage("%s", plain(app.Message()))
 	case errors.As(err, &unknown):
 		if over := a.over(ctx, s, m.slice); over != nil {

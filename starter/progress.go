@@ -71,6 +71,9 @@ func (p *progress) wait(s slice.Status) {
 	}
 	p.waiting = asking
 	p.line("  " + p.term.yellow(what))
+	for line := range strings.Lines(asked(s.Waiting)) {
+		p.line("    " + plain(strings.TrimRight(line, "\n")))
+	}
 	if p.endings != nil {
 		for _, command := range p.endings(s) {
 			p.line("    " + command)

@@ -338,6 +338,7 @@ func (a *app) writeReport(w io.Writer, r report) {
 		f.add("", since(s.Waiting, time.Now()))
 		f.add("", clip(plain(s.Waiting.Why), 300))
 		f.add("subject", plain(s.Waiting.Subject))
+		f.lines("asks", asked(s.Waiting))
 		f.list("end it", a.endings(r.Slice, *s.Due, s.Waiting))
 	}
 	if s.Ignored.Count > 0 {
@@ -348,6 +349,10 @@ func (a *app) writeReport(w io.Writer, r report) {
 	f.add("base", short(s.Base))
 	(&summary{result: slice.Result{Tasks: s.Tasks}, term: a.out}).tasks(&f)
 	f.add("cost", fmt.Sprintf("%s of %s", slice.USD(s.State.SpentMicroUSD), slice.USD(s.State.Rules.CapMicroUSD)))
+	f.list("", costs(s.Costs, s.Caps))
+	for _, h := range s.Handed {
+		f.add("fallback", fmt.Sprintf("that of %s is asked in its place", plain(h.Agent)))
+	}
 	f.add("host", s.Host)
 	f.add("folder", s.Folder)
 	f.add("Web UI", r.WebUI)

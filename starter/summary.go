@@ -64,11 +64,36 @@ func (s summary) write(w io.Writer) {
 		f.add("by hand", t.yellow(plain(failed)))
 	}
 	f.add("cost", slice.USD(r.CostMicroUSD).String())
+	f.list("", costs(r.Costs, nil))
 	f.add("time", took(time.Duration(r.Millis)*time.Millisecond))
 	f.add("record", fmt.Sprintf("%s, head %s", count(r.Ledger.N, "line"), short(r.Ledger.Head)))
 	if r.Code != 0 {
 		f.add("next", plain(r.Next))
 	}
+}
+
+// costs are what the calls of each role have cost, by step.
+func costs(all []slice.RoleCost, caps map[string]int64) (lines []string) {
+	width, spent := 0, map[string]int64{}
+	for _, c := range all {
+		width = max(width, len(c.Role))
+		spent[c.Role] += c.CostMicroUSD
+	}
+	for _, c := range all {
+		line := fmt.Sprintf("%s  %s in %s, briefs %s", pad(c.Role, width), slice.USD(c.CostMicroUSD), pad(c.Step, 11)+" "+count(c.Calls, "call"), bytesOf(c.BriefBytes))
+		if limit, ok := caps[c.Role]; ok {
+			line += fmt.Sprintf("; %s of %s", slice.USD(spent[c.Role]), slice.USD(limit))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func bytesOf(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f kB", float64(n)/1000)
 }
 
 func (s summary) where(f *fields) {

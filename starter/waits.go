@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"interlock/machine"
@@ -17,8 +18,21 @@ func waits(w *slice.Wait) string {
 	if w.Role != "" {
 		what = fmt.Sprintf("waiting for the %s of %s", plain(string(w.For)), plain(w.Role))
 	}
+	until := "Jan 2 15:04"
+	switch w.For {
+	case slice.WaitQuestion:
+		what = "waiting for an answer to the " + plain(w.Role)
+	case slice.WaitMoney:
+		what = "waiting for a higher cap"
+	case slice.WaitQuota:
+		until = "Jan 2 15:04:05 MST"
+	default:
+	}
 	if w.Until > 0 {
-		what += " until " + time.UnixMilli(w.Until).Format("Jan 2 15:04")
+		what += " until " + time.UnixMilli(w.Until).Format(until)
+	}
+	if w.For == slice.WaitQuota && w.Reset > 0 {
+		what += ", as its provider says it ends at " + time.UnixMilli(w.Reset).Format(until)
 	}
 	return what
 }
@@ -35,6 +49,14 @@ func waited(f slice.WaitFor) string {
 	default:
 		return plain(string(f))
 	}
+}
+
+// asked is what a person has to know to end a wait.
+func asked(w *slice.Wait) string {
+	if w.Text != "" {
+		return w.Text
+	}
+	return w.Why
 }
 
 // since says how long a wait lasts and how often it asked.
@@ -60,6 +82,16 @@ func (a *app) endings(id string, turn machine.Turn, w *slice.Wait) []string {
 		return []string{"interlock approve " + id + subject + a.here(), "interlock reject " + id + subject + a.here()}
 	case slice.WaitReport:
 		return []string{"interlock next " + id + a.here(), a.reportLine(id, turn, w.Role)}
+	case slice.WaitQuota:
+		return []string{"interlock quota-renewed " + id + a.here() + "    (if the account is free before)"}
+	case slice.WaitQuestion:
+		return []string{"interlock answer " + id + " --text 'ANSWER'" + a.here()}
+	case slice.WaitMoney:
+		role := ""
+		if w.Role != "" {
+			role = " --role " + w.Role
+		}
+		return []string{fmt.Sprintf("interlock raise %s --usd %s%s%s", id, strings.TrimPrefix(slice.USD(w.NeedMicroUSD).String(), "$"), role, a.here())}
 	default:
 		return nil // no command ends it
 	}

@@ -338,7 +338,7 @@ func (a *app) writeReport(w io.Writer, r report) {
 		f.add("", since(s.Waiting, time.Now()))
 		f.add("", clip(plain(s.Waiting.Why), 300))
 		f.add("subject", plain(s.Waiting.Subject))
-		f.lines("asks", asked(s.Waiting))
+		f.lines("asks", s.Waiting.Text)
 		f.list("end it", a.endings(r.Slice, *s.Due, s.Waiting))
 	}
 	if s.Ignored.Count > 0 {

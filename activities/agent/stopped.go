@@ -85,7 +85,15 @@ func readStopped(stdout []byte, mask *evidence.Masker) (s stopped, ok bool, err 
 		s.class, s.resetAt = Limit, said.Limit.ResetAt
 		s.wait = time.Duration(said.Limit.RetryAfter * float64(time.Second))
 	}
-	if s.reason == "" {
+	switch {
+	case s.reason != "":
+	case s.class == Limit && !s.resetAt.IsZero():
+		s.reason = "its account is at the provider's limit until " + s.resetAt.UTC().Format(time.DateTime) + " UTC"
+	case s.class == Limit && s.wait > 0:
+		s.reason = "its account is at the provider's limit for " + s.wait.Round(time.Second).String()
+	case s.class == Limit:
+		s.reason = "its account is at the provider's limit"
+	default:
 		s.reason = fmt.Sprintf("it says that it was stopped: %s", s.class)
 	}
 	return s, true, nil

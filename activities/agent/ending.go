@@ -382,6 +382,11 @@ func Priced(prices []slice.Price, model string, t Tokens) (microUSD int64, ok bo
 // parseCommand reads what a program of the adapter command left behind.
 func parseCommand(p Printed) Ending {
 	var e Ending
+	if s, ok, err := readStopped(p.Stdout, evidence.NewMasker()); ok && err == nil && s.wrong == nil {
+		e.Session, e.ResetAt, e.Wait = s.session, s.resetAt, s.wait
+		e.end(s.class, "%s", s.reason)
+		return e
+	}
 	e.Text = string(p.Stdout)
 	if value, wrong := parse(p.Stdout, evidence.NewMasker()); wrong == nil {
 		if object, ok := value.(map[string]any); ok {

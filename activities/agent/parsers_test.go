@@ -169,6 +169,7 @@ func TestFailuresOfEveryProgram(t *testing.T) {
 
 		{"answer", slice.AdapterCommand, 0, []byte(`{"status":"done","cost_usd":0.1}`), "", Answered, 0},
 		{"words", slice.AdapterCommand, 0, []byte(`done`), "", Discarded, 0},
+		{"limit", slice.AdapterCommand, 1, []byte(`{"limit":{"retry_after":90}}`), "", Limit, 90 * time.Second},
 		{"failed", slice.AdapterCommand, 3, []byte(`{"status":"done"}`), "no\n", Discarded, 0},
 		{"not there", slice.AdapterCommand, 127, nil, "not found\n", Fatal, 0},
 		{"too late", slice.AdapterCommand, 124, nil, "", Unanswered, 0},

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,9 @@ type Program struct {
 	// binary is the program's name, found in PATH, if policy says no other.
 	binary  string
 	command func(request) (invocation, error)
+	// patience is for how long a program may say that it is stuck; 0 means
+	// longPatience.
+	patience time.Duration
 }
 
 // programs are the adapters that drive a known program.
@@ -171,7 +175,7 @@ func (a *Program) once(ctx context.Context, c Call, which string) (answer Answer
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	meter := evidence.NewMeter(name, c.OnProgress)
-	watch := &watcher{stuck: in.stuck, stop: func() { stop(errStuck) }}
+	watch := &watcher{stuck: in.stuck, patience: cmp.Or(a.patience, longPatience), stop: func() { stop(errStuck) }}
 	ran, runErr := process.Run(running, process.Command{
 		Args: append(program, in.args...), Dir: dir, Env: environment(c.Env, in.env), Stdin: prompt(brief),
 		Timeout: timeout, Limit: streamLimit, Marker: c.Marker, Within: c.Within,
@@ -335,13 +339,14 @@ type watcher struct {
 	stop  func()
 	line  []byte
 	count int
-	timer *time.Timer
+	// patience begins with the first event that says so.
+	patience time.Duration
+	timer    *time.Timer
 }
 
 const (
-	// patience is how often a program may write that it is stuck, and
-	// longPatience for how long it may be.
-	patience     = 10
+	// oftenStuck is how often a program may say that it is stuck.
+	oftenStuck   = 10
 	longPatience = 2 * time.Minute
 	// longestLine is the longest event, in bytes, that is looked at while a
 	// program runs.
@@ -371,9 +376,9 @@ func (w *watcher) event(line []byte) {
 		w.end()
 	case stuck:
 		if w.timer == nil {
-			w.timer = time.AfterFunc(longPatience, w.stop)
+			w.timer = time.AfterFunc(w.patience, w.stop)
 		}
-		if w.count++; w.count == patience {
+		if w.count++; w.count == oftenStuck {
 			w.stop()
 		}
 	}

@@ -402,6 +402,7 @@ func TestRealCodexWithoutANetwork(t *testing.T) {
 	s := newStage(t, slice.AdapterCodex)
 	s.server.Close()
 	s.call.Agent.Timeout = slice.Duration(time.Hour)
+	s.adapter.(*Program).patience = 3 * time.Second
 	a := s.ask(t)
 	require.Equal(t, Transient, a.Class, a.Reason)
 	require.Zero(t, a.CostMicroUSD)

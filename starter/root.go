@@ -187,7 +187,7 @@ Try it without any set-up:  interlock demo`,
 	}{
 		{"slices", []*cobra.Command{a.initCommand(), a.demoCommand(), a.runCommand(), a.startCommand(), a.statusCommand(), a.listCommand(), a.waitCommand(), a.reopenCommand(), a.cancelCommand()}},
 		{"people", []*cobra.Command{a.nextCommand(), a.approveCommand(), a.rejectCommand(), a.answerCommand(), a.reportCommand(), a.quotaRenewedCommand(), a.raiseCommand()}},
-		{"look", []*cobra.Command{a.validateCommand(), a.graphCommand(), a.ledgerCommand(), a.explainCommand(), a.doctorCommand()}},
+		{"look", []*cobra.Command{a.validateCommand(), a.guardCommand(), a.graphCommand(), a.ledgerCommand(), a.explainCommand(), a.doctorCommand()}},
 		{"serve", []*cobra.Command{a.workerCommand(), a.serverCommand()}},
 	} {
 		for _, c := range group.commands {

@@ -21,8 +21,8 @@ import (
 )
 
 // cancelled is a script that has every step.
-var cancelled = scenario{name: "cancelled", tasks: 2, rules: withE2E, script: begin + task +
-	"implement check judge=failed implement check=failed implement check judge=failed advise " + task + whole + "e2e publish"}
+var cancelled = scenario{name: "cancelled", tasks: 2, rules: func(r *machine.Rules) { r.E2E, r.DeliverTo = true, machine.ToMerge }, script: begin + task +
+	"implement check judge=failed implement check=failed implement check judge=failed advise " + task + whole + "e2e publish propose await_ci merge"}
 
 // afterwards holds the names of activities at which a cancellation comes too late.
 var afterwards = []string{string(slice.ActUndo), string(slice.ActConclude)}
@@ -47,8 +47,11 @@ func checkCancelled(t *testing.T, w *world, got ran, name string) {
 		return
 	}
 	want := []slice.Undone{slice.UndoViews, slice.UndoWorkspace}
-	if name == string(slice.ActPublish) {
+	switch name {
+	case string(slice.ActPublish):
 		want = []slice.Undone{slice.UndoBranch, slice.UndoViews, slice.UndoWorkspace}
+	case string(slice.ActPropose), string(slice.ActAwaitCI), string(slice.ActMerge):
+		want = []slice.Undone{slice.UndoProposal, slice.UndoBranch, slice.UndoViews, slice.UndoWorkspace}
 	}
 	require.Equal(t, want, undone, "in reverse order")
 	turns, f := w.recorded(t)
@@ -78,7 +81,7 @@ func TestCancelAtEveryAwaitInTheEnvironment(t *testing.T) {
 		switch {
 		case at == "":
 			require.Equal(t, machine.Delivered, got.Ending)
-			require.Equal(t, len(parse(cancelled.script))+1+2+1, n-1, "a claim, every step, two compensations, the end")
+			require.Equal(t, len(parse(cancelled.script))+1+3+1, n-1, "a claim, every step, three compensations, the end")
 			return
 		case slices.Contains(afterwards, at):
 			require.Equal(t, machine.Delivered, got.Ending, "it is too late at %s", at)
@@ -98,7 +101,7 @@ func TestCancelAtEveryAwaitOnTheServer(t *testing.T) {
 	for _, c := range calls {
 		names = append(names, string(c.Step))
 	}
-	names = append(names, string(slice.ActUndo), string(slice.ActUndo), string(slice.ActConclude))
+	names = append(names, string(slice.ActUndo), string(slice.ActUndo), string(slice.ActUndo), string(slice.ActConclude))
 	for n, name := range names {
 		t.Run(fmt.Sprintf("%d-%s", n+1, name), func(t *testing.T) {
 			t.Parallel()

@@ -37,6 +37,8 @@ func (s scenario) world(prefix string) *world {
 
 func withE2E(r *machine.Rules) { r.E2E = true }
 
+func toMerge(r *machine.Rules) { r.DeliverTo = machine.ToMerge }
+
 func gated(r *machine.Rules) { r.PlanGate, r.PublishGate = true, true }
 
 func capped(usd int64) func(*machine.Rules) {
@@ -47,6 +49,8 @@ const (
 	begin = "prepare baseline "
 	task  = "implement check judge commit "
 	whole = "reconcile verify judge_slice "
+	// forged is the way of the whole through a forge, up to the merge.
+	forged = whole + "publish propose await_ci "
 )
 
 var scenarios = []scenario{
@@ -104,6 +108,26 @@ var scenarios = []scenario{
 	{name: "plan-rejected", rules: gated, script: "prepare baseline plan_gate=failed", ending: machine.Rejected, code: 17},
 	{name: "publish-rejected", rules: gated, script: "prepare baseline plan_gate " + task + whole + "publish_gate=failed", ending: machine.Rejected, code: 17},
 
+	{name: "proposed", rules: func(r *machine.Rules) { r.DeliverTo = machine.ToPropose }, script: begin + task + whole + "publish propose", ending: machine.Delivered},
+	{name: "merged", rules: toMerge, script: begin + task + forged + "merge", ending: machine.Delivered},
+	{name: "merged-after-waits", slow: true, rules: toMerge, script: begin + task + whole + "publish propose!waits await_ci!waits merge!waits", ending: machine.Delivered},
+	{name: "merge-gate", rules: func(r *machine.Rules) { r.DeliverTo, r.MergeGate = machine.ToMerge, true },
+		script: begin + task + forged + "merge_gate merge", ending: machine.Delivered},
+	{name: "merge-rejected", rules: func(r *machine.Rules) { r.DeliverTo, r.MergeGate = machine.ToMerge, true },
+		script: begin + task + forged + "merge_gate=failed", ending: machine.Rejected, code: 17},
+	{name: "ci-repaired", rules: toMerge, script: begin + task + whole + "publish propose await_ci=failed " + task + forged + "merge", ending: machine.Delivered},
+	{name: "ci-red", rules: toMerge, script: begin + task + whole + "publish propose await_ci=failed " + task + whole + "publish propose await_ci=failed",
+		ending: machine.BlockedCI, cause: machine.CauseRed, code: 19},
+	{name: "ci-unmeasured", rules: toMerge, script: begin + task + whole + "publish propose await_ci=unmeasured",
+		ending: machine.BlockedCI, cause: machine.CauseUnmeasured, code: 20},
+	{name: "base-moved", rules: toMerge, script: begin + task + forged + "merge=failed/base_moved reconcile@moved verify judge_slice publish propose await_ci merge", ending: machine.Delivered},
+	{name: "base-moves", rules: func(r *machine.Rules) { r.DeliverTo, r.Budgets.Moves = machine.ToMerge, 1 },
+		script: begin + task + forged + "merge=failed/base_moved reconcile@moved verify judge_slice publish propose await_ci merge=failed/base_moved",
+		ending: machine.BlockedReconcile, cause: machine.CauseBaseMoves, code: 13},
+	{name: "propose-closed", rules: toMerge, script: begin + task + whole + "publish propose=failed/closed", ending: machine.BlockedDelivery, cause: machine.CauseClosed, code: 22},
+	{name: "merge-refused", rules: toMerge, script: begin + task + forged + "merge=failed/refused", ending: machine.BlockedDelivery, cause: machine.CauseRefused, code: 22},
+	{name: "merge-unknown", rules: toMerge, script: begin + task + forged + "merge=unanswered", ending: machine.BlockedDelivery, cause: machine.CauseUnknown, code: 22},
+
 	// The infrastructure failed for good: never red, never green.
 	{name: "broken-claim", script: "claim=failed/precondition!broken", ending: machine.Precondition, code: 8},
 	{name: "broken-prepare", script: "prepare=failed/precondition!broken", ending: machine.Precondition, code: 8},
@@ -118,6 +142,9 @@ var scenarios = []scenario{
 	{name: "broken-verify", script: begin + task + "reconcile verify=unmeasured!broken", ending: machine.BlockedVerify, cause: machine.CauseUnmeasured, code: 12},
 	{name: "broken-judge-slice", script: begin + task + "reconcile verify judge_slice=unanswered/fatal!broken", ending: machine.BlockedCall, cause: machine.CauseFatal, code: 16},
 	{name: "broken-e2e", rules: withE2E, script: begin + task + whole + "e2e=unmeasured!broken", ending: machine.BlockedE2E, cause: machine.CauseUnmeasured, code: 18},
+	{name: "broken-propose", rules: toMerge, script: begin + task + whole + "publish propose=unanswered!broken", ending: machine.BlockedDelivery, cause: machine.CauseUnknown, code: 22},
+	{name: "broken-await-ci", rules: toMerge, script: begin + task + whole + "publish propose await_ci=unmeasured!broken", ending: machine.BlockedCI, cause: machine.CauseUnmeasured, code: 20},
+	{name: "broken-merge", rules: toMerge, script: begin + task + forged + "merge=unanswered!broken", ending: machine.BlockedDelivery, cause: machine.CauseUnknown, code: 22},
 	{name: "broken-publish", script: begin + task + whole + "publish=unanswered!broken", ending: machine.BlockedDelivery, cause: machine.CauseUnknown, code: 22},
 
 	{name: "flaky", script: "prepare!flaky baseline!flaky implement!flaky check!flaky judge!flaky commit!flaky reconcile!flaky verify!flaky judge_slice!flaky publish!flaky", ending: machine.Delivered},

@@ -40,6 +40,7 @@ const (
 	mismatch how = "mismatch" // the activity saw a contradiction
 	fork     how = "fork"     // the activity saw another record
 	limit    how = "limit"    // the agent's provider has a limit
+	waits    how = "waits"    // the forge has to be waited for, twice
 )
 
 // Claim is no step of the machine, but a call like the others.
@@ -240,7 +241,7 @@ func (w *world) enter(ctx context.Context, step machine.Step, h slice.Header, in
 		return c, ended, temporal.NewNonRetryableApplicationError("line 3 is another one", slice.ErrLedger, nil)
 	case limit:
 		ended.Outcome, ended.Cause = machine.Limited, ""
-	case noCall, lost, "":
+	case noCall, lost, waits, "":
 	}
 	if w.shape != nil && prices[step] > 0 {
 		w.shaped++
@@ -346,7 +347,7 @@ func (w *world) claim(ctx context.Context, in slice.ClaimIn) (slice.ClaimOut, er
 		return out, temporal.NewNonRetryableApplicationError("line 3 does not verify", slice.ErrLedger, nil)
 	case broken:
 		return out, temporal.NewNonRetryableApplicationError("the disk of claim is full", "Broken", nil)
-	case noCall, flaky, lost, mismatch, limit, "":
+	case noCall, flaky, lost, mismatch, limit, waits, "":
 	}
 	return slice.ClaimOut{Ended: slice.Ended{Outcome: c.Outcome, Cause: c.Cause, Why: why(c)}}, nil
 }
@@ -514,6 +515,57 @@ func (w *world) publish(ctx context.Context, in slice.PublishIn) (slice.PublishO
 	return slice.PublishOut{Ended: ended, Remote: in.Repo}, err
 }
 
+// later is what a call that waits answers at first.
+func (w *world) later(c call, ended *slice.Ended, op string, what slice.WaitFor) (l slice.Later) {
+	if c.How == waits && w.tries[op] <= 2 {
+		ended.Outcome, ended.Cause, ended.Why = "", "", ""
+		l = slice.Later{For: what, Why: fmt.Sprintf("look %d", w.tries[op])}
+	}
+	return l
+}
+
+func (w *world) propose(ctx context.Context, in slice.ProposeIn) (slice.ProposeOut, error) {
+	w.hold(slice.UndoProposal)
+	c, ended, err := w.enter(ctx, machine.Propose, in.Header, in)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expect("propose: what was verified", in.Commit, w.verified)
+	out := slice.ProposeOut{Later: w.later(c, &ended, in.Op, slice.WaitForge), Ended: ended}
+	if err == nil && ended.Outcome == machine.Done {
+		out.Proposal = slice.Proposal{Number: 7, URL: "https://forge.example/pull/7"}
+	}
+	return out, err
+}
+
+func (w *world) awaitCI(ctx context.Context, in slice.AwaitCIIn) (slice.AwaitCIOut, error) {
+	c, ended, err := w.enter(ctx, machine.AwaitCI, in.Header, in)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expect("await_ci: what was verified", in.Commit, w.verified)
+	if in.Proposal.Number != 7 {
+		w.contradiction("await_ci: told proposal %d", in.Proposal.Number)
+	}
+	out := slice.AwaitCIOut{Later: w.later(c, &ended, in.Op, slice.WaitCI), Ended: ended}
+	build := slice.CheckResult{Measured: slice.Measured{Name: "build", Outcome: c.Outcome, Why: "https://forge.example/run/1"}}
+	if c.Outcome == machine.Failed {
+		build.Summary = "the log of CI"
+	}
+	out.Checks = []slice.CheckResult{build}
+	return out, err
+}
+
+func (w *world) merge(ctx context.Context, in slice.MergeIn) (slice.MergeOut, error) {
+	c, ended, err := w.enter(ctx, machine.Merge, in.Header, in)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expect("merge: what was verified", in.Commit, w.verified)
+	out := slice.MergeOut{Later: w.later(c, &ended, in.Op, slice.WaitUnknown), Ended: ended}
+	if err == nil && ended.Outcome == machine.Done {
+		out.Merged = object("merged", in.Commit)
+	}
+	return out, err
+}
+
 func (w *world) undo(ctx context.Context, in slice.UndoIn) (slice.UndoOut, error) {
 	w.start(ctx, string(slice.ActUndo))
 	w.mu.Lock()
@@ -615,6 +667,9 @@ func registerOwn(r registry) {
 	register(r, slice.ActJudgeSlice, func(w w) func(context.Context, slice.JudgeSliceIn) (slice.JudgeOut, error) { return w.judgeSlice })
 	register(r, slice.ActE2E, measure(machine.E2E))
 	register(r, slice.ActPublish, func(w w) func(context.Context, slice.PublishIn) (slice.PublishOut, error) { return w.publish })
+	register(r, slice.ActPropose, func(w w) func(context.Context, slice.ProposeIn) (slice.ProposeOut, error) { return w.propose })
+	register(r, slice.ActAwaitCI, func(w w) func(context.Context, slice.AwaitCIIn) (slice.AwaitCIOut, error) { return w.awaitCI })
+	register(r, slice.ActMerge, func(w w) func(context.Context, slice.MergeIn) (slice.MergeOut, error) { return w.merge })
 	register(r, slice.ActUndo, func(w w) func(context.Context, slice.UndoIn) (slice.UndoOut, error) { return w.undo })
 	register(r, slice.ActSettle, func(w w) func(context.Context, slice.SettleIn) (slice.Ended, error) { return w.settle })
 	register(r, slice.ActConclude, func(w w) func(context.Context, slice.ConcludeIn) (slice.Ack, error) { return w.conclude })

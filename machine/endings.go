@@ -120,6 +120,12 @@ func Find(e Ending, c Cause) (end End, ok bool) { return find(endings, e, c) }
 // Ends returns every pair of ending and cause, in the order of their codes.
 func Ends() []End { return append([]End(nil), endings...) }
 
+// Changes reports whether what a person does next is to change the slice.
+func (e End) Changes() bool {
+	return e.AddsTask || e.Ending == Rejected || e.Ending == BlockedJudge && e.Cause == CauseTask ||
+		e.Ending == BlockedChecks && e.Cause == CauseBaseRed
+}
+
 func find(list []End, e Ending, c Cause) (End, bool) {
 	for _, end := range list {
 		if end.Ending == e && end.Cause == c {

@@ -81,14 +81,20 @@ func results() map[string]slice.Result {
 	cancelled := end(machine.Cancelled, "")
 	cancelled.Undone = []string{"the workspace is removed"}
 	cancelled.Failed = []string{"branch could not be taken back: somebody moved it"}
-	return map[string]slice.Result{"delivered": delivered, "blocked_checks": red, "blocked_judge": vetoed, "cancelled": cancelled}
+
+	refused := end(machine.Precondition, "")
+	refused.Why = "a slice that ended as blocked_e2e needs an added task: reopen it with a changed file that has one"
+	refused.Ledger, refused.Tasks = slice.Tail{}, nil
+	refused.Next = "nothing was changed: do what the message says, then reopen it again"
+	return map[string]slice.Result{"delivered": delivered, "blocked_checks": red, "blocked_judge": vetoed, "cancelled": cancelled,
+		"blocked_e2e": end(machine.BlockedE2E, machine.CauseRed), "aborted_budget": end(machine.AbortedBudget, ""), "refused": refused}
 }
 
 func TestSummary(t *testing.T) {
 	for name, r := range results() {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			summary{result: r, title: "Greet everyone"}.write(&b)
+			summary{result: r, title: "Greet everyone", here: " --home /srv/interlock"}.write(&b)
 			require.NotContains(t, b.String(), "\x1b", "nothing foreign may steer the terminal")
 			golden(t, "summary_"+name+".txt", b.String())
 		})

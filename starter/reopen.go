@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"interlock/machine"
 	"interlock/slice"
 )
 
@@ -30,7 +32,7 @@ This process is the worker and follows the slice to its end, as run does.`,
 			"  interlock reopen fix-typo --reason 'one criterion was missing' --file slice.yaml\n" +
 			"  interlock reopen fix-typo --reason 'worth it' --usd 40",
 		Args:              oneID,
-		ValidArgsFunction: a.completeID,
+		ValidArgsFunction: a.completeEnded,
 		RunE: does(func(ctx context.Context, args []string) error {
 			if strings.TrimSpace(reason) == "" {
 				return usage("a slice is reopened for a reason: --reason TEXT")
@@ -91,7 +93,7 @@ func (a *app) reopen(ctx context.Context, s *session, id, file string, by slice.
 	if err != nil {
 		var there *serviceerror.WorkflowExecutionAlreadyStarted
 		if errors.As(err, &there) {
-			return missing("look at it: interlock status "+id+a.homeFlag(), "slice %s runs, or was delivered: only a slice that ended otherwise is reopened", id)
+			return a.notReopened(ctx, s, id)
 		}
 		return a.refused(s, err)
 	}
@@ -105,21 +107,54 @@ func (a *app) reopen(ctx context.Context, s *session, id, file string, by slice.
 	return a.conclude(r, sp.Title)
 }
 
-// specOf is what the last run of a slice was started with.
-func (a *app) specOf(ctx context.Context, s *session, id string) (slice.Spec, error) {
-	history := s.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	if !history.HasNext() {
-		return slice.Spec{}, missing("interlock list"+a.homeFlag(), "there is no slice %s", id)
-	}
-	event, err := history.Next()
+// notReopened says why the server does not begin another run of a slice.
+func (a *app) notReopened(ctx context.Context, s *session, id string) error {
+	d, err := s.describe(ctx, id, "")
 	if err != nil {
-		var none *serviceerror.NotFound
-		if errors.As(err, &none) {
-			return slice.Spec{}, missing("interlock list"+a.homeFlag(), "there is no slice %s", id)
-		}
-		return slice.Spec{}, a.refused(s, err)
+		return ended(id, err)
 	}
+	if d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		return missing("look at it: interlock status "+id+a.here(), "slice %s was delivered: only a slice that ended otherwise is reopened", id)
+	}
+	return missing("follow it: interlock wait "+id+a.here(), "slice %s runs: only a slice that has ended is reopened", id)
+}
+
+// reopenLine is the command that reopens a slice which ended so; empty if none
+// does.
+func reopenLine(r slice.Result, here string) string {
+	end, _ := machine.Find(r.Ending, r.Cause)
+	if end.ReopenAt == "" {
+		return ""
+	}
+	line := "interlock reopen " + r.Slice + " --reason 'WHY'"
+	switch {
+	case end.Changes():
+		line += " --file SLICE.yaml"
+	case end.Ending == machine.AbortedBudget:
+		line += " --usd N"
+	}
+	return line + here
+}
+
+// specOf is what a slice was last started with: by the first run of its chain,
+// since those that continue it have the tasks that the machine added.
+func (a *app) specOf(ctx context.Context, s *session, id string) (slice.Spec, error) {
 	var in slice.Input
-	err = converter.GetDefaultDataConverter().FromPayloads(event.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
-	return in.Spec, err
+	d, err := s.describe(ctx, id, "")
+	if err == nil {
+		history := s.GetWorkflowHistory(ctx, id, d.GetWorkflowExecutionInfo().GetFirstRunId(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		if !history.HasNext() {
+			return in.Spec, missing("interlock list"+a.here(), "the history of slice %s is gone", id)
+		}
+		var event *historypb.HistoryEvent
+		if event, err = history.Next(); err == nil {
+			err = converter.GetDefaultDataConverter().FromPayloads(event.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in)
+			return in.Spec, err
+		}
+	}
+	var none *serviceerror.NotFound
+	if errors.As(err, &none) {
+		return in.Spec, missing("interlock list"+a.here()+" shows those that there are", "there is no slice %s on this server", id)
+	}
+	return in.Spec, a.refused(s, err)
 }

@@ -277,7 +277,9 @@ func (a *app) conclude(r slice.Result, title string) error {
 	if !a.json() {
 		a.say("")
 	}
-	err := a.print(r, func(w io.Writer) { summary{result: r, title: title, home: a.home, term: a.out}.write(w) })
+	err := a.print(r, func(w io.Writer) {
+		summary{result: r, title: title, home: a.home, here: a.here(), term: a.out}.write(w)
+	})
 	if err != nil {
 		return err
 	}

@@ -131,12 +131,25 @@ func (a *app) completeID(c *cobra.Command, args []string, _ string) ([]cobra.Com
 	return a.complete(c, args, anySlice)
 }
 
+// completeEnded offers those whose last run has ended without being delivered.
+func (a *app) completeEnded(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.offer(c, args, anySlice, func(v seen) bool {
+		end := slices.ContainsFunc(machine.Ends(), func(e machine.End) bool { return e.Ending == v.Ending && e.ReopenAt != "" })
+		return v.Workflow != "running" && end
+	})
+}
+
 // completeWaiting offers those that wait for a person.
 func (a *app) completeWaiting(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.complete(c, args, anySlice+" AND "+needsHuman)
 }
 
 func (a *app) complete(c *cobra.Command, args []string, query string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.offer(c, args, query, func(seen) bool { return true })
+}
+
+// offer offers those slices of a query whose newest run fits.
+func (a *app) offer(c *cobra.Command, args []string, query string, fits func(seen) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -152,7 +165,15 @@ func (a *app) complete(c *cobra.Command, args []string, query string) ([]cobra.C
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var ids []cobra.Completion
+	offered := map[string]bool{}
 	for _, v := range all {
+		if offered[v.Slice] {
+			continue
+		}
+		offered[v.Slice] = true
+		if !fits(v) {
+			continue
+		}
 		ids = append(ids, cobra.CompletionWithDesc(v.Slice, v.state()))
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
@@ -304,7 +325,7 @@ func titleOf(d *workflowservice.DescribeWorkflowExecutionResponse) string {
 
 func (a *app) writeReport(w io.Writer, r report) {
 	if r.Result != nil {
-		summary{result: *r.Result, title: r.Title, home: a.home, term: a.out}.write(w)
+		summary{result: *r.Result, title: r.Title, home: a.home, here: a.here(), term: a.out}.write(w)
 		return
 	}
 	f := fields{w: w, term: a.out}

@@ -18,6 +18,8 @@ type summary struct {
 	// home is the folder in which evidence is looked for; empty if the worker
 	// was not on this host.
 	home string
+	// here is how home and server are named in a command.
+	here string
 	term terminal
 }
 
@@ -66,9 +68,12 @@ func (s summary) write(w io.Writer) {
 	f.add("cost", slice.USD(r.CostMicroUSD).String())
 	f.list("", costs(r.Costs, nil))
 	f.add("time", took(time.Duration(r.Millis)*time.Millisecond))
-	f.add("record", fmt.Sprintf("%s, head %s", count(r.Ledger.N, "line"), short(r.Ledger.Head)))
+	if r.Ledger.N > 0 {
+		f.add("record", fmt.Sprintf("%s, head %s", count(r.Ledger.N, "line"), short(r.Ledger.Head)))
+	}
 	if r.Code != 0 {
 		f.add("next", plain(r.Next))
+		f.add("", reopenLine(r, s.here))
 	}
 }
 

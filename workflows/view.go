@@ -252,7 +252,7 @@ func (r *run) reopenLine() string {
 	}
 	line := "    interlock reopen " + r.id + " --reason 'WHY'"
 	switch {
-	case end.AddsTask, r.State.Ending == machine.Rejected:
+	case end.Changes():
 		line += " --file SLICE.yaml"
 	case r.State.Ending == machine.AbortedBudget:
 		line += " --usd N"

@@ -31,6 +31,7 @@ const (
 	maxTimeout   = slice.Duration(24 * time.Hour)
 	maxWait      = slice.Duration(30 * 24 * time.Hour)
 	maxCIWait    = slice.Duration(7 * 24 * time.Hour)
+	leastRemind  = slice.Duration(time.Minute)
 	maxName      = 64
 	maxPrices    = 1000
 )
@@ -109,6 +110,9 @@ func (d *document) policy(at string, p slice.Policy, part bool) {
 	d.duration(join(at, "quota.max_wait"), p.Quota.MaxWait, maxWait)
 	d.duration(join(at, "quota.fallback_after"), p.Quota.FallbackAfter, maxWait)
 	d.duration(join(at, "gates.remind"), p.Gates.Remind, maxWait)
+	if p.Gates.Remind > 0 && p.Gates.Remind < leastRemind {
+		d.bad(join(at, "gates.remind"), fmt.Sprintf("it is %s", time.Duration(p.Gates.Remind)), "at least 1m", "each reminder stays in the history of the slice")
+	}
 	d.duration(join(at, "gates.expire"), p.Gates.Expire, maxWait)
 	d.prices(join(at, "prices"), p.Prices)
 	for i, name := range p.Env {
@@ -152,9 +156,15 @@ func (d *document) agents(at string, a slice.Agents, part bool) {
 			name = judgeName(judges, len(a.Judges))
 		}
 		d.unique(first, here+".name", "name", name)
+		if slices.Contains(roleNames, name) {
+			d.bad(here+".name", fmt.Sprintf("%q is the name of a role", name), "a name of the judge's own", "")
+		}
 		judges++
 	}
 }
+
+// roleNames are taken: reports name a role or a judge.
+var roleNames = []string{"implementer", "advisor", "reconciler", "skeptics"}
 
 // A role is an agent with its place in the policy.
 type role struct {

@@ -17,29 +17,29 @@ import (
 	"interlock/slice"
 )
 
-// shop is a place where agents are called, without a repository.
-type shop struct {
+// desk is a place where agents are called, without a repository.
+type desk struct {
 	t     *testing.T
 	a     *Activities
 	calls string // a file with one letter for each call
 }
 
-func newShop(t *testing.T, agents int) *shop {
+func newDesk(t *testing.T, agents int) *desk {
 	top := t.TempDir()
 	a, err := New(Options{Home: filepath.Join(top, "home"), Host: slice.Host{ID: "h"}, Agents: agents})
 	require.NoError(t, err)
 	a.backoff = time.Millisecond
-	return &shop{t: t, a: a, calls: filepath.Join(top, "calls")}
+	return &desk{t: t, a: a, calls: filepath.Join(top, "calls")}
 }
 
 // agent is a program that notes its calls; its n-th call sees n.
-func (s *shop) agent(name, script string) slice.Agent {
+func (s *desk) agent(name, script string) slice.Agent {
 	usd := slice.USD(1_000_000)
 	return slice.Agent{Name: name, Use: slice.AdapterCommand, USD: &usd, Timeout: slice.Duration(time.Minute),
 		Run: slice.Argv{"/bin/sh", "-c", "brief=$(cat); printf x >> " + s.calls + "; n=$(wc -c < " + s.calls + ")\n" + script}}
 }
 
-func (s *shop) made() int {
+func (s *desk) made() int {
 	b, err := os.ReadFile(s.calls)
 	if os.IsNotExist(err) {
 		return 0
@@ -49,7 +49,7 @@ func (s *shop) made() int {
 }
 
 // ask has one operation of a slice ask an agent once.
-func (s *shop) ask(op string, who slice.Agent, terms slice.Calls) (slice.Ended, reply, error) {
+func (s *desk) ask(op string, who slice.Agent, terms slice.Calls) (slice.Ended, reply, error) {
 	id, _, _ := strings.Cut(op, "/")
 	w := &work{Header: slice.Header{Slice: id, Run: 1, Turn: machine.Turn{Step: machine.Implement, Task: 1, Attempt: 1}, Op: op}}
 	var suite testsuite.WorkflowTestSuite
@@ -103,7 +103,7 @@ func TestWhatEveryClassBecomes(t *testing.T) {
 		"no program":         {"exit 127", 1, machine.Unanswered, machine.CauseFatal, 1_000_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newDesk(t, 1)
 			ended, _, err := s.ask("a/1/1", s.agent("implementer", c.script), slice.Calls{})
 			require.NoError(t, err)
 			require.Equal(t, c.calls, s.made())
@@ -148,7 +148,7 @@ func TestSpend(t *testing.T) {
 		"very fine": {`{"status":"done","cost_usd":0.0000001}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newDesk(t, 1)
 			ended, _, err := s.ask("a/1/1", s.agent("implementer", "printf '%s' '"+c.says+"'"), slice.Calls{})
 			require.NoError(t, err)
 			require.Equal(t, c.cost, ended.CostMicroUSD)
@@ -157,7 +157,7 @@ func TestSpend(t *testing.T) {
 }
 
 func TestACostThatCannotBeIsTheReservation(t *testing.T) {
-	s := newShop(t, 1)
+	s := newDesk(t, 1)
 	for _, cost := range []int64{-1, absurd + 1, -1 << 63} {
 		tab := &tab{a: s.a, path: filepath.Join(t.TempDir(), "tab")}
 		require.NoError(t, tab.reserve(slice.Called{}, 40))
@@ -170,7 +170,7 @@ func TestACostThatCannotBeIsTheReservation(t *testing.T) {
 // A crash between a call and its settlement is charged the reservation, at the
 // next try and when it is settled without one.
 func TestACrashBeforeTheSettlement(t *testing.T) {
-	s := newShop(t, 1)
+	s := newDesk(t, 1)
 	h := slice.Header{Slice: "a", Op: "a/1/1"}
 	file := s.a.kept(h)
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
@@ -195,7 +195,7 @@ func TestACallThatIsNotMade(t *testing.T) {
 		left  int64
 		calls int
 	}{{1_000_000, 1}, {999_999, 0}, {0, 0}, {-5, 0}} {
-		s := newShop(t, 1)
+		s := newDesk(t, 1)
 		ended, _, err := s.ask("a/1/1", s.agent("implementer", fine), slice.Calls{LeftMicroUSD: &c.left})
 		require.NoError(t, err)
 		require.Equal(t, c.calls, s.made())
@@ -207,7 +207,7 @@ func TestACallThatIsNotMade(t *testing.T) {
 		}
 	}
 	// What the tries of the same operation have cost counts too.
-	s := newShop(t, 1)
+	s := newDesk(t, 1)
 	left := int64(2_500_000)
 	ended, _, err := s.ask("a/1/1", s.agent("implementer", `printf '{"failure":"transient"}'`), slice.Calls{LeftMicroUSD: &left})
 	require.NoError(t, err)
@@ -220,7 +220,7 @@ func TestACallThatIsNotMade(t *testing.T) {
 // goes first.
 func TestTenSlicesShareAnAccount(t *testing.T) {
 	const slots = 3
-	s := newShop(t, slots)
+	s := newDesk(t, slots)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var mu sync.Mutex
 	s.a.limits.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
@@ -332,7 +332,7 @@ func TestAccounts(t *testing.T) {
 
 // The fallback answers in the agent's place, with an account of its own.
 func TestTheFallbackIsAsked(t *testing.T) {
-	s := newShop(t, 1)
+	s := newDesk(t, 1)
 	who, other := s.agent("implementer", limitFor("3600")), s.agent("other", fine)
 	who.Fallback = &other
 	ended, _, err := s.ask("a/1/1", who, slice.Calls{})

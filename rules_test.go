@@ -69,6 +69,7 @@ var house = []rule{
 	{pkg: "activities/check", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}},
 	// A code host for tests alone.
 	{pkg: "activities/forge/fakeforge", never: temporal},
+	{pkg: "activities/sandbox", ours: []string{"activities/process"}, never: temporal},
 	{pkg: "activities/forge", ours: []string{"machine", "slice", "activities/process", "activities/evidence"}, later: true},
 
 	// Doors: wiring only. The client program does not link the workflows but

@@ -240,6 +240,10 @@ func callRows(nodes []node) []row {
 func (j *judge) whatChanged() {
 	gone, here := map[string]bool{}, map[string]bool{}
 	for p, c := range j.changed {
+		// Another version of a dependency is other code.
+		if fam := dependencies(p); fam != "" && c.Base.file() && c.Head.file() {
+			j.code[fam] = true
+		}
 		lang := languageOf(p)
 		if lang == "" {
 			continue
@@ -283,6 +287,31 @@ func (j *judge) whatChanged() {
 		if !here[name] && len(name) > 1 && name != "package" {
 			j.removed[name] = true
 		}
+	}
+}
+
+// dependencies returns the family whose dependencies a file pins, or nothing.
+func dependencies(p string) language {
+	base := path.Base(p)
+	switch {
+	case oneOf(base, "go.mod", "go.sum"):
+		return golang
+	case oneOf(base, "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "npm-shrinkwrap.json"):
+		return javascript
+	case oneOf(base, "poetry.lock", "uv.lock", "Pipfile.lock", "pdm.lock"), strings.HasPrefix(base, "requirements") && strings.HasSuffix(base, ".txt"):
+		return python
+	case base == "Cargo.lock":
+		return rust
+	case base == "Gemfile.lock":
+		return ruby
+	case base == "composer.lock":
+		return php
+	case base == "Package.resolved":
+		return swift
+	case base == "packages.lock.json":
+		return csharp
+	default:
+		return ""
 	}
 }
 
@@ -841,6 +870,10 @@ func (j *judge) checks(b, h *function) {
 		}
 	}
 	for _, c := range left {
+		// It stood there twice and still stands there once.
+		if slices.ContainsFunc(h.body.checks, func(x check) bool { return x.live() && x.full() == c.full() }) {
+			continue
+		}
 		if j.pool[c.full()] > 0 {
 			j.pool[c.full()]--
 			continue
@@ -1439,6 +1472,9 @@ func (j *judge) tables(b, h *function) {
 		switch {
 		case n < was && k < was-n || fresh <= k:
 			v := Tampered
+			if code && len(missing) == was && liveChecks(h) >= liveChecks(b) {
+				v = Review // the table as a whole gave way to other checks
+			}
 			if j.gone(rowNames(r)) || code && n >= was/2 && n > 0 && j.rowOfGone(r) {
 				v = Review
 			}
@@ -1453,6 +1489,16 @@ func (j *judge) tables(b, h *function) {
 			j.finding(b.row(h, r), kind, v, h.line, fmt.Sprintf("a row of its table changed: %s", shorten(r.full)))
 		}
 	}
+}
+
+func liveChecks(f *function) int {
+	n := 0
+	for k := range f.body.checks {
+		if f.body.checks[k].live() {
+			n++
+		}
+	}
+	return n
 }
 
 func (j *judge) rowOfGone(r row) bool {

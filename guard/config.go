@@ -1340,6 +1340,9 @@ func (j *judge) compareFlags(p string, at int, kind string, x, y run, shards boo
 				why, ok = "stored results are overwritten before they are compared", true
 			}
 		}
+		if ok && slices.ContainsFunc(was, func(o flag) bool { return disables[o.name] != "" && oneOf(o.name, "-DskipTests", "-Dmaven.test.skip") }) && oneOf(f.name, "-DskipTests", "-Dmaven.test.skip") {
+			continue
+		}
 		if ok && why != "" && !named(f.name) && !oneOf(strings.ToLower(f.value), "false", "0") && !(y.tool == "cargo" && f.name == "--update") {
 			j.config("command-changed", Tampered, p, at, fmt.Sprintf("%s got %s: %s", y.tool, f.name, why))
 		}

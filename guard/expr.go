@@ -942,11 +942,29 @@ func (a *analysis) assertion(c *chain, nodes []node, p place) bool {
 		a.add(ch, q)
 		return true
 	case a.helpers[name] && (len(c.links) == 1 || oneOf(first, "self", "this", "$this", "super", "helpers", "Self") || len(c.links) == 2) || a.helpers[name]:
-		ch := check{line: l.line, matcher: "helper " + name, strength: exact, expected: canonical(a.strip(l.arguments())), want: literals(l.arguments()), names: append(identifiers(l.arguments()), name)}
+		ch := check{line: l.line, matcher: "helper " + name, strength: exact, expected: canonical(a.strip(l.arguments())), names: append(identifiers(l.arguments()), name)}
+		ch.want, ch.give = expectedArguments(l.arguments())
 		a.add(ch, q)
 		return true
 	}
 	return false
+}
+
+// expectedArguments parts the literals that a helper is handed: those inside
+// calls are input, the others may be what it compares with.
+func expectedArguments(nodes []node) (want, give []string) {
+	for k := range nodes {
+		n := &nodes[k]
+		if n.opens("(") && k > 0 && nodes[k-1].kind == ident {
+			give = append(give, literals(n.kids)...)
+		} else if n.kind == group {
+			w, g := expectedArguments(n.kids)
+			want, give = append(want, w...), append(give, g...)
+		} else {
+			want = append(want, literals(nodes[k:k+1])...)
+		}
+	}
+	return want, give
 }
 
 // requested writes the request that a chain checks.
@@ -1077,7 +1095,9 @@ func (a *analysis) assertGo(c *chain, p place) bool {
 		if len(parts) > 0 && isT(parts[0]) {
 			rest = rest[min(len(parts[0])+1, len(rest)):]
 		}
-		a.add(check{line: l.line, matcher: "helper " + l.name, strength: exact, expected: canonical(a.strip(rest)), want: literals(rest), names: append(identifiers(rest), l.name)}, p)
+		ch := check{line: l.line, matcher: "helper " + l.name, strength: exact, expected: canonical(a.strip(rest)), names: append(identifiers(rest), l.name)}
+		ch.want, ch.give = expectedArguments(rest)
+		a.add(ch, p)
 		return true
 	}
 	return false
@@ -1487,6 +1507,9 @@ func (a *analysis) matcher(c *check, name string, actual []node, args [][]node, 
 		if c.neg {
 			c.strength = loose
 		}
+		if len(args) == 1 && len(args[0]) == 3 && args[0][0].named("Boolean") {
+			args = [][]node{args[0][2:]}
+		}
 		if len(args) == 1 && len(args[0]) == 1 && args[0][0].kind == ident {
 			switch strings.ToLower(args[0][0].s) {
 			case "true", "false":
@@ -1622,7 +1645,8 @@ func tables(nodes []node) [][]row {
 			if n.kind != group {
 				continue
 			}
-			if t := rowsOf(n); len(t) > 0 {
+			index := n.s == "[" && k > 0 && nodes[k-1].end == n.pos && (nodes[k-1].kind == ident || nodes[k-1].kind == group)
+			if t := rowsOf(n); len(t) > 0 && !index {
 				out = append(out, t)
 				continue
 			}
@@ -1646,6 +1670,10 @@ func rowsOf(n *node) []row {
 		}
 	}
 	parts := split(n.kids)
+	// A value of a structure is no table: its parts have names.
+	if n.s == "{" && len(parts) > 0 && len(parts[0]) > 1 && parts[0][0].kind == ident && parts[0][1].op(":", "=") {
+		return nil
+	}
 	var out []row
 	for _, part := range parts {
 		v := literals(part)

@@ -279,7 +279,11 @@ func (j *judge) twin(b *function) *function {
 			continue
 		}
 		for k := range u.functions {
-			if h := &u.functions[k]; h.test && !off(h) && h.text == b.text && fullRows(h) == fullRows(b) {
+			h := &u.functions[k]
+			if !h.test || off(h) || fullRows(h) != fullRows(b) {
+				continue
+			}
+			if h.text == b.text || holds(h, b) && similarity(bagOf(h), bagOf(b)) > 0.7 {
 				return h
 			}
 		}

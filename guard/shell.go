@@ -64,6 +64,27 @@ func shellPieces(script string) []piece {
 	}
 	for i := 0; i < len(script); i++ {
 		c := script[i]
+		if c == '$' && i+1 < len(script) && (script[i+1] == '{' || script[i+1] == '(') {
+			// An expansion is a part of its word, whatever stands in it.
+			depth, k := 0, i+1
+			for ; k < len(script) && k < i+2000; k++ {
+				if script[k] == '{' || script[k] == '(' {
+					depth++
+				}
+				if script[k] == '}' || script[k] == ')' {
+					if depth--; depth == 0 {
+						break
+					}
+				}
+			}
+			if depth == 0 {
+				word.WriteString(script[i : k+1])
+				line += strings.Count(script[i:k], "\n")
+				has = true
+				i = k
+				continue
+			}
+		}
 		switch c {
 		case '\\':
 			if i+1 < len(script) {
@@ -404,8 +425,19 @@ func toolOf(w []string) (tool string, args []string, indirect, ok bool) {
 				continue
 			}
 			w = w[2:]
-			for len(w) > 0 && strings.HasPrefix(w[0], "-") {
-				w = w[1:]
+			// Options of the wrapper, some with a value, stand before the command.
+			options := false
+			for k := 0; k < len(w) && k < 10; k++ {
+				if strings.HasPrefix(w[k], "-") {
+					options = true
+					continue
+				}
+				if t, a, i, found := toolOf(w[k:]); found {
+					return t, a, i, true
+				}
+				if !options {
+					break
+				}
 			}
 			continue
 		}

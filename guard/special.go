@@ -87,14 +87,41 @@ func (j *judge) successor(f *function) *function {
 		if u.lang.family() != f.lang.family() {
 			continue
 		}
+		var near []*function
 		for k := range u.functions {
 			h := &u.functions[k]
-			if h.name == f.name && h.given && !h.test && len(h.owner) == len(f.owner) {
-				if p == f.file {
-					return h
+			if h.name != f.name || !h.given || h.test {
+				continue
+			}
+			if p == f.file {
+				if slices.Equal(h.owner, f.owner) {
+					near = append(near, h)
 				}
+				continue
+			}
+			if len(h.owner) == len(f.owner) {
 				far = h
 			}
+		}
+		if len(near) > 0 {
+			// Several of one name, as those of nameless classes are: the same text
+			// is the same one, else their order tells.
+			for _, h := range near {
+				if h.text == f.text && canonical(h.params) == canonical(f.params) {
+					return h
+				}
+			}
+			at := 0
+			if b := j.units[Base][p]; b != nil {
+				for k := range b.functions {
+					if g := &b.functions[k]; g == f {
+						break
+					} else if g.name == f.name && g.given && !g.test && slices.Equal(g.owner, f.owner) {
+						at++
+					}
+				}
+			}
+			return near[min(at, len(near)-1)]
 		}
 	}
 	if j.units[Head][f.file] != nil {

@@ -180,7 +180,7 @@ func isSupport(lang language, p string) bool {
 		}
 	}
 	stem := strings.TrimSuffix(low, path.Ext(low))
-	if strings.Contains(stem, "helper") && !strings.Contains(p, "/app/") && lang != ruby || strings.HasPrefix(stem, "assert") || strings.HasSuffix(stem, "assertions") || strings.HasSuffix(stem, "_assert") || oneOf(stem, "grader", "verifier", "matchers", "testing", "harness", "checks") {
+	if path.Dir(p) == "." && (strings.Contains(stem, "helper") || strings.HasPrefix(stem, "assert") || strings.HasSuffix(stem, "assertions") || strings.HasSuffix(stem, "_assert") || oneOf(stem, "grader", "verifier", "matchers", "testing", "harness", "checks")) {
 		return true
 	}
 	for _, d := range segments(path.Dir(p)) {

@@ -129,7 +129,8 @@ type site struct {
 	// dir holds the others.
 	dir, home, control, repository, remote string
 	// trees are what the tasks are to make.
-	trees [2]string
+	trees   [2]string
+	deliver slice.Deliver
 
 	run client.WorkflowRun
 	// closed is closed when the slice has ended, and what follows is set.
@@ -149,6 +150,7 @@ func newSite(t *testing.T) *site {
 		}
 		return '-'
 	}, s.id))
+	s.deliver = slice.Deliver{To: "publish", Remote: "origin"}
 	s.home, s.control = filepath.Join(s.dir, "home"), filepath.Join(s.dir, "control")
 	s.repository, s.remote = filepath.Join(s.dir, "repository"), filepath.Join(s.dir, "remote.git")
 	for _, dir := range []string{"home", "control", "bin", "user", "tmp"} {
@@ -192,6 +194,7 @@ func (s *site) environment() []string {
 		"HOME=" + filepath.Join(s.dir, "user"), "TMPDIR=" + filepath.Join(s.dir, "tmp"),
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost",
+		"INTERLOCK_FORGE_TOKEN=" + forgeToken,
 	}
 }
 
@@ -224,7 +227,7 @@ func (s *site) spec() slice.Spec {
 			Checks:  []slice.Command{{Name: "test", Run: slice.Argv{"/bin/sh", filepath.Join(s.control, "checker")}}},
 			Rubric:  []slice.Rubric{{Criterion: "The files are right."}},
 			Budgets: slice.Budgets{USD: usd(2_000_000)},
-			Deliver: slice.Deliver{To: "publish", Remote: "origin"},
+			Deliver: s.deliver,
 		},
 	}
 }

@@ -223,9 +223,14 @@ budgets:
   judge: 2     # retries after a veto, for each task
 
 # branch: a local branch interlock/ID. publish: the same, pushed to the remote.
+# propose: a pull request of it. merge: merged, once checks are green. The token
+# is in GITHUB_TOKEN of the worker's environment, or in INTERLOCK_FORGE_TOKEN
+# for a forge other than GitHub.com.
 deliver:
   to: branch
   # remote: origin
+  # checks: [build]
+  # forge: {kind: gitea, base_url: https://git.example.org}
 
 # Variables of the worker that agents and checks may see; all others are kept
 # from them, and HOME is a folder of the slice's own. Never name a secret here.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,9 +46,11 @@ func (w *world) reopen(args ...string) (slice.Result, ran) {
 }
 
 // record is the record of the slice.
-func (w *world) record() []string {
+func (w *world) record() []string { w.t.Helper(); return w.recordIn(w.store()) }
+
+func (w *world) recordIn(store string) []string {
 	w.t.Helper()
-	text := w.git(w.store(), "cat-file", "blob", slice.Ref(w.id, "ledger")+":ledger.jsonl")
+	text := w.git(store, "cat-file", "blob", slice.Ref(w.id, "ledger")+":ledger.jsonl")
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
@@ -522,4 +525,174 @@ func (w *world) rewrite(lines []string) {
 	tree, err := w.do(w.dir, "env", index, "git", "--git-dir", w.store(), "write-tree")
 	require.NoError(w.t, err, tree)
 	w.git(w.store(), "update-ref", slice.Ref(w.id, "ledger"), w.git(w.store(), "commit-tree", "-m", "x", tree))
+}
+
+// redUntilMended is a slice whose check is red until a person has mended the
+// world; the implementer notes if the work of the first run is not there.
+func redUntilMended() setup {
+	return setup{budgets: "checks: 0", implementer: `if [ -e $OUT/mended ]; then [ -e hello.txt ] || touch $OUT/lost; work; else echo BROKEN >hello.txt; fi; answer`}
+}
+
+// TestReopenByTheStockClient needs no command line: what a person brings is
+// part of the input.
+func TestReopenByTheStockClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redUntilMended())
+	w.ends(machine.BlockedChecks, machine.CauseRed)
+	before := w.record()
+	mend(w)
+	for name, reopen := range map[string]map[string]any{
+		"no reason":      {},
+		"a blank reason": {"reason": " \n"},
+		"a strange cap":  {"reason": "mended", "cap_micro_usd": -1},
+	} {
+		in := w.input()
+		in["reopen"] = reopen
+		_, err := start(t, w.id, in)
+		r := resultOf(t, err)
+		require.Equal(t, machine.Invalid, r.Ending, name)
+		require.Contains(t, r.Next, "reopen it again", name)
+		require.Equal(t, before, w.record(), name)
+	}
+	in := w.input()
+	in["reopen"] = map[string]any{"reason": "mended", "unchanged": true}
+	r, err := start(t, w.id, in)
+	require.NoError(t, err)
+	require.Equal(t, machine.Delivered, r.Ending)
+	require.Contains(t, r.Tasks[0].Criterion, "greeting 1", "the spec in force counts, not the input's")
+	w.delivered(w.remote, map[string]string{"hello.txt": hello})
+	w.unharmed()
+}
+
+// TestReopenTwiceAtOnce lets one of two go on.
+func TestReopenTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redUntilMended()
+	s.implementer = `[ -e $OUT/mended ] && while [ ! -e $OUT/release ]; do sleep 0.05; done; ` + s.implementer
+	w := newWorld(t, s)
+	w.ends(machine.BlockedChecks, machine.CauseRed)
+	mend(w)
+	type end struct {
+		slice.Result
+		ran
+	}
+	ends := make(chan end, 2)
+	for range 2 {
+		go func() {
+			r, how := w.reopen()
+			ends <- end{r, how}
+		}()
+	}
+	refused := <-ends
+	require.Equal(t, 8, refused.code, refused.stdout+refused.stderr)
+	require.Contains(t, refused.stderr, "runs: only a slice that has ended is reopened")
+	require.Contains(t, refused.stderr, "interlock wait "+w.id)
+	require.NoError(t, os.WriteFile(filepath.Join(w.out, "release"), nil, 0o644))
+	won := <-ends
+	require.Equal(t, machine.Delivered, won.Ending, won.stderr)
+	w.delivered(w.remote, map[string]string{"hello.txt": hello})
+	w.unharmed()
+}
+
+// TestReopenWithoutItsWorkspace makes it again, from the candidate in work.
+func TestReopenWithoutItsWorkspace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redUntilMended())
+	w.ends(machine.BlockedChecks, machine.CauseRed)
+	mend(w)
+	require.NoError(t, os.RemoveAll(filepath.Join(shared.home, "workspaces", w.id)))
+	require.NoError(t, os.RemoveAll(filepath.Join(shared.home, "views", w.id)))
+	r, how := w.reopen()
+	require.Equal(t, machine.Delivered, r.Ending, r.Why+how.stderr)
+	require.NoFileExists(t, filepath.Join(w.out, "lost"))
+	w.delivered(w.remote, map[string]string{"hello.txt": hello})
+	w.unharmed()
+}
+
+// TestReopenAgain reopens a slice that has adopted a merge by hand, after it was
+// blocked by the whole: what it goes on from is the merge.
+func TestReopenAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{budgets: "reconcile: 0", checks: peacefulCheck + "\ne2e: [{name: whole, run: test -e more.txt}]",
+		implementer: `u() { git -C $REPO -c user.name=u -c user.email=u@u "$@"; }
+			if told "There is more"; then grep -q theirs hello.txt && echo more >more.txt; else work
+			b=$(echo theirs | u hash-object -w --stdin); t=$( (u ls-tree main; printf '100644 blob %s\thello.txt\n' $b) | u mktree)
+			u update-ref refs/heads/main $(u commit-tree -p main -m other $t); fi; answer`})
+	r, how := w.run()
+	require.Equal(t, machine.BlockedReconcile, r.Ending, r.Why+how.stderr)
+	mergeByHand(w)
+	r, how = w.reopen()
+	require.Equal(t, machine.BlockedE2E, r.Ending, r.Why+how.stderr)
+	r, how = w.reopen(more(w)...)
+	require.Equal(t, machine.Delivered, r.Ending, r.Why+how.stderr)
+	require.Equal(t, "hello\ntheirs", w.git(w.remote, "cat-file", "-p", r.Commit+":hello.txt"))
+	require.Equal(t, "more", w.git(w.remote, "cat-file", "-p", r.Commit+":more.txt"))
+	require.Len(t, r.Tasks, 2)
+	folded, err := ledger.Fold(w.record())
+	require.NoError(t, err)
+	require.Equal(t, 3, folded.Runs)
+	require.Zero(t, interlock(t, "ledger", w.id, "--verify").code)
+	require.Equal(t, 8, second(w.reopen()).code, "a slice that was delivered")
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
+// TestReopenThatIsCutOff ends a reopening after it is in the record and before
+// anything is done: it can be done again.
+func TestReopenThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redUntilMended())
+	w.ends(machine.BlockedChecks, machine.CauseRed)
+	before, files := w.record(), w.workspace()
+	mend(w)
+	lock := filepath.Join(w.store(), "refs", "interlock", w.id, "spec.lock")
+	require.NoError(t, os.WriteFile(lock, nil, 0o644))
+	ended := make(chan ran, 1)
+	go func() { ended <- second(w.reopen()) }()
+	eventually(t, "the reopening is in the record", func() bool { return len(w.record()) > len(before) })
+	require.Zero(t, interlock(t, "cancel", w.id).code)
+	require.Equal(t, 21, (<-ended).code)
+	require.Len(t, w.record(), len(before)+1)
+	require.Equal(t, files, w.workspace(), "nothing was taken back")
+
+	require.NoError(t, os.Remove(lock))
+	r, how := w.reopen()
+	require.Equal(t, machine.Delivered, r.Ending, r.Why+how.stderr)
+	require.NoFileExists(t, filepath.Join(w.out, "lost"))
+	w.delivered(w.remote, map[string]string{"hello.txt": hello})
+	w.unharmed()
+}
+
+// TestReopenIsKilled kills the process that reopens a slice, which is its
+// worker and the one that keeps the server, as soon as its record has changed.
+func TestReopenIsKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redUntilMended())
+	home := filepath.Join(w.dir, "home")
+	args := func(a ...string) []string { return append(a, "--home", home, "-o", "json") }
+	how := runIn(t, w.dir, args("run", w.file)...)
+	require.Equal(t, 4, how.code, how.stderr)
+	stores, err := filepath.Glob(filepath.Join(home, "stores", "*"+w.id+"*", "interlock-store"))
+	require.NoError(t, err)
+	require.Len(t, stores, 1)
+	store := filepath.Dir(stores[0])
+	before := w.recordIn(store)
+	mend(w)
+	reopening := exec.Command(shared.program, args("reopen", w.id, "--reason", "mended")...)
+	reopening.Env = shared.env
+	require.NoError(t, reopening.Start())
+	eventually(t, "the reopening is in the record", func() bool { return len(w.recordIn(store)) > len(before) })
+	require.NoError(t, reopening.Process.Kill())
+	_ = reopening.Wait()
+	how = runIn(t, w.dir, args("wait", w.id)...)
+	require.Zero(t, how.code, how.stdout+how.stderr)
+	var r slice.Result
+	require.NoError(t, json.Unmarshal([]byte(how.stdout), &r))
+	require.Equal(t, machine.Delivered, r.Ending)
+	how = runIn(t, w.dir, "ledger", w.id, "--verify", "--home", home)
+	require.Zero(t, how.code, how.stdout+how.stderr)
+	folded, err := ledger.Fold(w.recordIn(store))
+	require.NoError(t, err)
+	require.Equal(t, 2, folded.Runs)
+	w.delivered(w.remote, map[string]string{"hello.txt": hello})
 }

@@ -480,3 +480,60 @@ func FuzzParse(f *testing.F) {
 		require.True(t, json.Valid([]byte(lines[0])))
 	})
 }
+
+// blocked is the record of a slice of one task that could not be reconciled.
+func blocked(t require.TestingT) *scribe {
+	w := &scribe{}
+	w.start(1)
+	s := machine.New(1, machine.Rules{})
+	for s.Step != machine.Reconcile {
+		s = w.step(t, s, machine.Done)
+	}
+	s = w.step(t, s, machine.Unmeasured)
+	w.add(Line{Kind: End, Ending: s.Ending, Cause: s.Cause})
+	return w
+}
+
+func (w *scribe) reopen(commit string) {
+	w.run++
+	w.add(Line{Kind: Reopen, Spec: Hash("changed"), Why: "merged", Commit: commit, Reopening: &machine.Reopening{Tasks: 1, Rules: policy}})
+}
+
+func TestAMergeByHandIsTheLastGoodCommit(t *testing.T) {
+	w, merge := blocked(t), strings.Repeat("1b", 20)
+	before, err := Fold(w.Pending)
+	require.NoError(t, err)
+	require.Equal(t, sha, before.Good)
+	require.Equal(t, []Worked{{Attempts: 1}}, before.Tasks)
+
+	w.reopen(merge)
+	f, err := Fold(w.Pending)
+	require.NoError(t, err)
+	require.Equal(t, machine.Verify, f.State.Step)
+	require.Equal(t, [2]string{merge, merge}, [2]string{f.Good, f.Whole})
+	require.Equal(t, []string{sha}, f.Commits)
+	require.Equal(t, before, *f.Ending)
+
+	w.intent(machine.Turn{Step: machine.Verify})
+	f, err = Fold(w.Pending)
+	require.NoError(t, err)
+	require.Nil(t, f.Ending)
+}
+
+// A reopening that nothing followed is replaced by the next.
+func TestReopenInPlaceOfOneThatWasCutOff(t *testing.T) {
+	w, merge := blocked(t), strings.Repeat("1b", 20)
+	w.reopen(merge)
+	w.reopen("")
+	f, err := Fold(w.Pending)
+	require.NoError(t, err)
+	require.Equal(t, 3, f.Runs)
+	require.Equal(t, sha, f.Good)
+	require.Equal(t, machine.BlockedReconcile, f.Ending.State.Ending)
+
+	w.intent(machine.Turn{Step: machine.Verify})
+	w.reopen("")
+	_, err = Fold(w.Pending)
+	require.Equal(t, len(w.Pending), line(t, err))
+	require.ErrorContains(t, err, "nothing has ended")
+}

@@ -25,7 +25,7 @@ const diffRoom = 256 << 10
 func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOut, error) {
 	return a.judgeAll(ctx, in.Header, in.Candidate, in.Good, in.Good, in.Reports, in.Calls, func(t terms, w *work, diff string) agent.Brief {
 		return agent.JudgeBrief{Head: w.head(t), Task: in.Task, Base: in.Base, Good: in.Good, Candidate: in.Candidate,
-			Rubric: t.Policy.Rubric, Checks: in.Checks, Diff: diff}
+			Rubric: t.Policy.Rubric, Checks: in.Checks, Guard: in.Guard, Diff: diff}
 	})
 }
 
@@ -33,7 +33,7 @@ func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOu
 func (a *Activities) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (slice.JudgeOut, error) {
 	return a.judgeAll(ctx, in.Header, in.Commit, in.Base, in.Commit, in.Reports, in.Calls, func(t terms, w *work, diff string) agent.Brief {
 		return agent.JudgeSliceBrief{Head: w.head(t), Tasks: in.Tasks, Base: in.Base, Commit: in.Commit,
-			Rubric: t.Policy.Rubric, Checks: in.Checks, Diff: diff}
+			Rubric: t.Policy.Rubric, Checks: in.Checks, Guard: in.Guard, Diff: diff}
 	})
 }
 

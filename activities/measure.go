@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,35 +52,78 @@ func (a *Activities) check(ctx context.Context, in slice.MeasureIn) (slice.Measu
 	if err != nil {
 		return slice.MeasureOut{}, err
 	}
-	return a.measure(ctx, measurement{w: w, policy: terms.Policy, commands: terms.Policy.Checks, view: viewCheck}, in)
+	m := measurement{w: w, policy: terms.Policy, commands: terms.Policy.Checks, view: viewCheck}
+	tip := cmp.Or(in.Tip, in.Base)
+	spans := []diffSpan{{tip, in.Tree}}
+	if in.Good != tip {
+		// Tests that an earlier task has added are nobody's to take away either.
+		spans = append(spans, diffSpan{in.Good, in.Tree})
+	}
+	return a.measureGuarded(ctx, m, in, terms, spans)
 }
 
 // verify measures the whole in a checkout and with caches made for it alone.
 func (a *Activities) verify(ctx context.Context, in slice.MeasureIn) (slice.MeasureOut, error) {
-	return a.measureWhole(ctx, in, func(p slice.Policy) []slice.Command {
+	w, terms, m, err := a.whole(ctx, in, func(p slice.Policy) []slice.Command {
 		if len(p.Verify) == 0 {
 			return p.Checks
 		}
 		return p.Verify
 	})
+	if err != nil {
+		return slice.MeasureOut{}, err
+	}
+	// What the base has changed meanwhile is not the slice's doing.
+	return a.measureGuarded(ctx, m, in, terms, []diffSpan{{cmp.Or(in.Tip, w.Base), in.Tree}})
 }
 
 // e2e is verify with the policy's end-to-end commands.
 func (a *Activities) e2e(ctx context.Context, in slice.MeasureIn) (slice.MeasureOut, error) {
-	return a.measureWhole(ctx, in, func(p slice.Policy) []slice.Command { return p.E2E })
+	_, _, m, err := a.whole(ctx, in, func(p slice.Policy) []slice.Command { return p.E2E })
+	if err != nil {
+		return slice.MeasureOut{}, err
+	}
+	checks, err := a.measure(ctx, m, in)
+	if err != nil {
+		return slice.MeasureOut{}, err
+	}
+	return m.w.measured(checks, in.ExpectedRed), nil
 }
 
-func (a *Activities) measureWhole(ctx context.Context, in slice.MeasureIn, commands func(slice.Policy) []slice.Command) (slice.MeasureOut, error) {
+func (a *Activities) whole(ctx context.Context, in slice.MeasureIn, commands func(slice.Policy) []slice.Command) (*work, terms, measurement, error) {
 	w, err := a.open(ctx, in.Header)
 	if err != nil {
-		return slice.MeasureOut{}, err
+		return nil, terms{}, measurement{}, err
 	}
-	terms, err := w.terms(ctx)
+	t, err := w.terms(ctx)
+	return w, t, measurement{w: w, policy: t.Policy, commands: commands(t.Policy), view: viewVerify, fresh: true}, err
+}
+
+// measureGuarded has the guard look at the changes, then measures the tree,
+// then compares its tests with those of the base. What the guard calls tampered
+// is not run.
+func (a *Activities) measureGuarded(ctx context.Context, m measurement, in slice.MeasureIn, t terms, spans []diffSpan) (slice.MeasureOut, error) {
+	g, err := a.guard(ctx, m.w, t, spans)
 	if err != nil {
 		return slice.MeasureOut{}, err
 	}
-	m := measurement{w: w, policy: terms.Policy, commands: commands(terms.Policy), view: viewVerify, fresh: true}
-	return a.measure(ctx, m, in)
+	var checks []slice.CheckResult
+	if g.result != nil {
+		checks = append(checks, *g.result)
+	}
+	if !g.tampered {
+		measured, err := a.measure(ctx, m, in)
+		if err != nil {
+			return slice.MeasureOut{}, err
+		}
+		if err := a.ratchet(ctx, m, in, t, measured); err != nil {
+			return slice.MeasureOut{}, err
+		}
+		checks = append(checks, measured...)
+	}
+	out := m.w.measured(checks, in.ExpectedRed)
+	out.Guard = g.review
+	return out, nil
 }
 
 // measurement is which commands are run where.
@@ -94,10 +138,10 @@ type measurement struct {
 
 // measure measures a tree. What was killed there is measured again at the
 // base, which tells a broken environment from a change that hangs.
-func (a *Activities) measure(ctx context.Context, m measurement, in slice.MeasureIn) (slice.MeasureOut, error) {
+func (a *Activities) measure(ctx context.Context, m measurement, in slice.MeasureIn) ([]slice.CheckResult, error) {
 	results, err := a.measureAt(ctx, m, in.Tree, in.Good)
 	if err != nil {
-		return slice.MeasureOut{}, err
+		return nil, err
 	}
 	checks := plain(results)
 	if again := check.Killed(results); len(again) > 0 {
@@ -109,11 +153,11 @@ func (a *Activities) measure(ctx context.Context, m measurement, in slice.Measur
 		tell(ctx, "measuring again at the base")
 		there, err := a.measureAt(ctx, base, in.Base, in.Base)
 		if err != nil {
-			return slice.MeasureOut{}, err
+			return nil, err
 		}
 		checks = check.Reclassify(results, there)
 	}
-	return m.w.measured(checks, in.ExpectedRed), nil
+	return checks, nil
 }
 
 // measureAt moves the view to a tree, sets it up if that is due, and runs the
@@ -139,17 +183,27 @@ func (a *Activities) measureAt(ctx context.Context, m measurement, tree, commit 
 	request := check.Request{
 		Step: string(m.w.Turn.Step), Dir: view.Dir(), Own: own, Pass: m.policy.Env,
 		Marker: a.marker(m.w.Header), OnProgress: func(s string) { tell(ctx, s) },
+		Touched: func(ctx context.Context) ([]string, error) { return touched(ctx, view) },
 	}
-	if failed, err := setUp(ctx, runner, request, m, view, tree); err != nil || failed != nil {
+	if failed, err := setUp(ctx, runner, &request, m, view, tree); err != nil || failed != nil {
 		return failed, err
 	}
 	request.Commands = m.commands
 	return runner.Measure(ctx, request)
 }
 
+// touched are the files of its tree that a view does not have as they were.
+func touched(ctx context.Context, view *workspace.View) ([]string, error) {
+	drift, err := view.Compare(ctx)
+	if workspace.KindOf(err) == workspace.NotFound {
+		return []string{"."}, nil
+	}
+	return drift.Changed, err
+}
+
 // setUp runs the policy's set-up commands if the view is not set up for the
 // tree in it. It returns the results only if one of them failed.
-func setUp(ctx context.Context, runner *check.Runner, request check.Request, m measurement, view *workspace.View, tree string) ([]check.Result, error) {
+func setUp(ctx context.Context, runner *check.Runner, request *check.Request, m measurement, view *workspace.View, tree string) ([]check.Result, error) {
 	if len(m.policy.Setup) == 0 {
 		return nil, nil
 	}
@@ -175,8 +229,11 @@ func setUp(ctx context.Context, runner *check.Runner, request check.Request, m m
 		return nil, err
 	}
 	request.Commands = m.policy.Setup
-	results, err := runner.Setup(ctx, request)
+	results, err := runner.Setup(ctx, *request)
 	if err != nil {
+		return nil, err
+	}
+	if request.Before, err = touched(ctx, view); err != nil {
 		return nil, err
 	}
 	if n := len(results); n > 0 && results[n-1].Outcome != machine.Done {
@@ -197,8 +254,10 @@ func (w *work) measured(checks []slice.CheckResult, expected []string) slice.Mea
 	outcome, why := check.Decide(checks, expected)
 	ended := w.ended(outcome, why)
 	for _, c := range checks {
-		if c.Log.Hash != "" {
-			ended.Evidence = append(ended.Evidence, c.Log)
+		for _, e := range []slice.Evidence{c.Log, c.Tests} {
+			if e.Hash != "" {
+				ended.Evidence = append(ended.Evidence, e)
+			}
 		}
 	}
 	return slice.MeasureOut{Ended: ended, Checks: bounded(checks)}

@@ -63,6 +63,7 @@ func TestImplementer(t *testing.T) {
 			git config core.hooksPath $PWD/.git/hooks; git config core.fsmonitor $PWD/.git/hooks/update; answer`}, then: not("hooked")},
 		{name: "filters and attributes", setup: setup{
 			files: map[string]string{"crlf.txt": "one\r\ntwo\r\n", "id.txt": "$Id$\n"},
+			more:  `protected: [":!.gitattributes"]`,
 			implementer: `work; git config filter.evil.clean "touch $OUT/filtered; tr a-z A-Z"; git config filter.evil.smudge "touch $OUT/filtered; cat"; git config filter.evil.required true
 				echo '* filter=evil text=auto ident working-tree-encoding=UTF-16' >.gitattributes; mkdir -p .git/info; cp .gitattributes .git/info/attributes; answer`},
 			files: only(".gitattributes", "* filter=evil text=auto ident working-tree-encoding=UTF-16"), then: not("filtered")},

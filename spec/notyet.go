@@ -16,9 +16,6 @@ var notYet = []struct {
 	why  string
 	want string
 }{
-	{when("allow_removed_tests", func(s slice.Spec) bool { return len(s.AllowRemovedTests) > 0 }), "this version has no test guard and no plan gate", "nothing here"},
-	{policy("protected", func(p slice.Policy) bool { return len(p.Protected) > 0 }), "this version does not protect paths", "nothing here"},
-	{policy("frozen", func(p slice.Policy) bool { return len(p.Frozen) > 0 }), "this version does not freeze tests", "nothing here"},
 	{policy("sandbox", func(p slice.Policy) bool { return p.Sandbox == slice.SandboxRequired }), "this version has no sandbox", "auto or off"},
 	{policy("agents.skeptics", func(p slice.Policy) bool { return p.Agents.Skeptics != nil }), "this version asks no skeptics", "nothing here"},
 	{policy("agents.reconciler.use", func(p slice.Policy) bool {

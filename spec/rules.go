@@ -34,6 +34,7 @@ const (
 	leastRemind  = slice.Duration(time.Minute)
 	maxName      = 64
 	maxPrices    = 1000
+	maxRetries   = 5
 )
 
 // slice checks what holds for every slice, wherever it came from.
@@ -68,6 +69,16 @@ func (d *document) slice(s slice.Spec) {
 	}
 	for i, name := range s.ExpectedRed {
 		d.line(fmt.Sprintf("expected_red[%d]", i), name, 1000, `a check, or a test of one as "check/test"`)
+	}
+	if len(s.AllowRemovedTests) > maxGlobs {
+		d.bad("allow_removed_tests", fmt.Sprintf("there are %d names", len(s.AllowRemovedTests)), fmt.Sprintf("at most %d", maxGlobs), "")
+	}
+	for i, name := range s.AllowRemovedTests {
+		at := fmt.Sprintf("allow_removed_tests[%d]", i)
+		d.line(at, name, 1000, "the name of a test, in which * is any text")
+		if strings.Trim(name, "*?. ") == "" {
+			d.bad(at, fmt.Sprintf("%.60q means every test", name), "names of tests", "")
+		}
 	}
 	if s.Policy != nil {
 		d.policy("policy", *s.Policy, true)
@@ -283,8 +294,36 @@ func (d *document) commands(at string, list []slice.Command, measures bool) {
 			d.bad(here+".run", fmt.Sprintf("%.60q measures nothing: %s", c.Run.String(), why), "a command that fails when the work is wrong", "")
 		}
 		d.duration(here+".timeout", c.Timeout, maxTimeout)
-		oneOf(d, here+".reads", c.Reads, slice.ReadsExit, slice.ReadsGo)
+		oneOf(d, here+".reads", c.Reads, slice.ReadsExit, slice.ReadsGo, slice.ReadsJUnit, slice.ReadsTAP, slice.ReadsCargo)
+		d.reports(here, c)
+		switch {
+		case c.Retries != 0 && !measures:
+			d.bad(here+".retries", "it prepares, and is not run again", "nothing here", "")
+		case d.given(here+".retries", c.Retries != 0):
+			d.between(here+".retries", c.Retries, 0, maxRetries)
+		}
+		if measures && NameOf(c) == slice.GuardCheck {
+			d.bad(here+".name", fmt.Sprintf("%q is what the guard's own result is named", slice.GuardCheck), "another name", "")
+		}
 		d.globs(here+".inputs", c.Inputs)
+	}
+}
+
+// reports: only JUnit XML is read from files, and only from files.
+func (d *document) reports(at string, c slice.Command) {
+	switch {
+	case c.Reads == slice.ReadsJUnit && len(c.Reports) == 0:
+		d.bad(at+".reports", "it names no files", "globs of the JUnit XML that the command writes, such as target/surefire-reports/*.xml", "")
+	case c.Reads != slice.ReadsJUnit && len(c.Reports) > 0:
+		d.bad(at+".reports", "they are not read", "nothing here, or reads: junit", "")
+	}
+	d.globs(at+".reports", c.Reports)
+	for i, g := range c.Reports {
+		if strings.HasPrefix(g, ":") {
+			d.bad(fmt.Sprintf("%s.reports[%d]", at, i), fmt.Sprintf("%.60q has a magic word of git", g), "a plain glob", "")
+		} else if _, err := path.Match(g, ""); err != nil {
+			d.bad(fmt.Sprintf("%s.reports[%d]", at, i), fmt.Sprintf("%.60q is no glob", g), "a glob such as build/test-results/**/*.xml", "")
+		}
 	}
 }
 

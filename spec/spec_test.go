@@ -179,8 +179,10 @@ func TestValidateHasTheSameRules(t *testing.T) {
 		`policy.checks[0].timeout: it is -1ns`: func(s *slice.Spec) {
 			s.Policy = &slice.Policy{Checks: []slice.Command{{Run: slice.Argv{"a"}, Timeout: -1}}}
 		},
-		`policy.protected: this version does not protect paths`:                func(s *slice.Spec) { s.Policy = &slice.Policy{Protected: []string{"a"}} },
-		`allow_removed_tests: this version has no test guard and no plan gate`: func(s *slice.Spec) { s.AllowRemovedTests = []string{"a"} },
+		`allow_removed_tests[0]: "*" means every test`: func(s *slice.Spec) { s.AllowRemovedTests = []string{"*"} },
+		`policy.checks[0].retries: it is 6`: func(s *slice.Spec) {
+			s.Policy = &slice.Policy{Checks: []slice.Command{{Run: slice.Argv{"a"}, Retries: 6}}}
+		},
 	} {
 		s := good
 		change(&s)

@@ -78,7 +78,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 func (r *run) baseline(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	out, err := execute(ctx, slice.ActBaseline, slice.MeasureIn{Header: h, Tree: r.Base, ExpectedRed: r.spec.ExpectedRed})
 	if err == nil {
-		r.Checks = out.Checks
+		r.Checks, r.Baseline = out.Checks, testSets(out.Checks)
 	}
 	return out.Ended, err
 }
@@ -132,9 +132,9 @@ func (r *run) implementOutside(ctx workflow.Context, h slice.Header) (map[string
 }
 
 func (r *run) check(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
-	out, err := execute(ctx, slice.ActCheck, slice.MeasureIn{Header: h, Tree: r.Candidate, ExpectedRed: r.spec.ExpectedRed})
+	out, err := execute(ctx, slice.ActCheck, slice.MeasureIn{Header: h, Tree: r.Candidate, ExpectedRed: r.spec.ExpectedRed, Baseline: r.Baseline, Tip: r.metTip()})
 	if err == nil {
-		r.Checks = out.Checks
+		r.Checks, r.Guard = out.Checks, out.Guard
 	}
 	return out.Ended, err
 }
@@ -148,7 +148,7 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActJudge, slice.JudgeIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks), Reports: reports, Calls: r.terms(machine.Judge)})
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks), Guard: r.Guard, Reports: reports, Calls: r.terms(machine.Judge)})
 	if err != nil {
 		return out.Ended, err
 	}
@@ -199,7 +199,7 @@ func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 	}
 	r.Good = out.Commit
 	r.Tasks[r.State.Task].Commit = out.Commit
-	r.Vetoed, r.Session, r.Advice, r.Checks, r.Replies = "", "", nil, nil, nil
+	r.Vetoed, r.Session, r.Advice, r.Checks, r.Guard, r.Replies = "", "", nil, nil, nil, nil
 	return out.Ended, nil
 }
 
@@ -226,19 +226,28 @@ func (r *run) reconcile(ctx workflow.Context, h slice.Header) (slice.Ended, erro
 }
 
 func (r *run) verify(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
-	return r.measureWhole(ctx, h, slice.ActVerify)
+	return r.measureWhole(ctx, h, slice.ActVerify, r.Baseline)
 }
 
 func (r *run) e2e(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
-	return r.measureWhole(ctx, h, slice.ActE2E)
+	return r.measureWhole(ctx, h, slice.ActE2E, nil)
 }
 
-func (r *run) measureWhole(ctx workflow.Context, h slice.Header, a slice.Activity[slice.MeasureIn, slice.MeasureOut]) (slice.Ended, error) {
-	out, err := execute(ctx, a, slice.MeasureIn{Header: h, Tree: r.Whole, ExpectedRed: r.spec.ExpectedRed})
+func (r *run) measureWhole(ctx workflow.Context, h slice.Header, a slice.Activity[slice.MeasureIn, slice.MeasureOut], baseline []slice.TestSet) (slice.Ended, error) {
+	out, err := execute(ctx, a, slice.MeasureIn{Header: h, Tree: r.Whole, ExpectedRed: r.spec.ExpectedRed, Baseline: baseline, Tip: r.metTip()})
 	if err == nil {
-		r.Checks = out.Checks
+		r.Checks, r.Guard = out.Checks, out.Guard
 	}
 	return out.Ended, err
+}
+
+// metTip is the commit of the base that the work contains, if it is not the
+// one that the work began from.
+func (r *run) metTip() string {
+	if r.Tip == r.Base {
+		return ""
+	}
+	return r.Tip
 }
 
 func (r *run) judgeSlice(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
@@ -247,7 +256,7 @@ func (r *run) judgeSlice(ctx workflow.Context, h slice.Header) (slice.Ended, err
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActJudgeSlice, slice.JudgeSliceIn{
-		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks), Reports: reports, Calls: r.terms(machine.JudgeSlice)})
+		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks), Guard: r.Guard, Reports: reports, Calls: r.terms(machine.JudgeSlice)})
 	if err == nil && out.Outcome != machine.Limited {
 		r.Findings = out.Findings
 	}
@@ -268,6 +277,16 @@ func red(all []slice.CheckResult) (out []slice.CheckResult) {
 	for _, c := range all {
 		if c.Outcome == machine.Failed {
 			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// testSets are the lists of the tests that ran.
+func testSets(all []slice.CheckResult) (out []slice.TestSet) {
+	for _, c := range all {
+		if c.Tests.Hash != "" {
+			out = append(out, slice.TestSet{Check: c.Name, Tests: c.Tests})
 		}
 	}
 	return out

@@ -73,8 +73,10 @@ type JudgeBrief struct {
 	// Lens is what this judge looks for first; others look for other things.
 	Lens   string         `json:"lens,omitempty"`
 	Rubric []slice.Rubric `json:"rubric"`
-	// Checks are facts about the candidate, without output.
-	Checks []slice.Measured `json:"checks,omitempty"`
+	// Checks are facts about the candidate, without output, Guard what a program
+	// saw in the change of tests and of what runs them.
+	Checks []slice.Measured     `json:"checks,omitempty"`
+	Guard  []slice.GuardFinding `json:"guard,omitempty"`
 	// Diff is the unified diff from the last good commit to the candidate.
 	Diff string `json:"diff,omitempty"`
 }
@@ -82,12 +84,13 @@ type JudgeBrief struct {
 // JudgeSliceBrief asks for a verdict on the whole.
 type JudgeSliceBrief struct {
 	Head
-	Tasks  []slice.Task     `json:"tasks"`
-	Base   string           `json:"base"`
-	Commit string           `json:"commit"`
-	Lens   string           `json:"lens,omitempty"`
-	Rubric []slice.Rubric   `json:"rubric"`
-	Checks []slice.Measured `json:"checks,omitempty"`
+	Tasks  []slice.Task         `json:"tasks"`
+	Base   string               `json:"base"`
+	Commit string               `json:"commit"`
+	Lens   string               `json:"lens,omitempty"`
+	Rubric []slice.Rubric       `json:"rubric"`
+	Checks []slice.Measured     `json:"checks,omitempty"`
+	Guard  []slice.GuardFinding `json:"guard,omitempty"`
 	// Diff is the unified diff from the base to the commit.
 	Diff string `json:"diff,omitempty"`
 }
@@ -210,12 +213,15 @@ func (b ImplementBrief) complete(how answering) any {
 	return b
 }
 
-func judging(lens string) []string {
+func judging(lens string, guard []slice.GuardFinding) []string {
 	rules := []string{
 		"Judge the files as they are. Change nothing: a changed file makes the verdict void.",
 		"Score every criterion of the rubric exactly once, from 1 (worst) to 5 (best), under its own words.",
 		"Report what is wrong as findings: blocking if it must not be delivered so, correction if it should be corrected, note otherwise. Name the file from the root of the tree and the line, and quote the lines that show it, exactly: a finding whose file, line or quote is not there does not count.",
 		"A mean below 3.5 or a blocking finding rejects the work; a mean below 3.5 without any finding is no verdict.",
+	}
+	if len(guard) > 0 {
+		rules = append(rules, "A program has compared the tests before and after, and cannot decide what is in guard. Look at each: a test that checks less than before is a blocking finding.")
 	}
 	if lens != "" {
 		rules = append(rules, "Look for what lens says first, and harder than for anything else.")
@@ -225,13 +231,13 @@ func judging(lens string) []string {
 
 func (b JudgeBrief) complete(how answering) any {
 	b.Rubric = rubricOr(b.Rubric)
-	b.Head = b.filled(b.Role(), how, append([]string{"Decide whether the files in the working directory make the criterion of the task true. diff shows what the task changed."}, judging(b.Lens)...)...)
+	b.Head = b.filled(b.Role(), how, append([]string{"Decide whether the files in the working directory make the criterion of the task true. diff shows what the task changed."}, judging(b.Lens, b.Guard)...)...)
 	return b
 }
 
 func (b JudgeSliceBrief) complete(how answering) any {
 	b.Rubric = rubricOr(b.Rubric)
-	b.Head = b.filled(b.Role(), how, append([]string{"Decide whether the files in the working directory make the criteria of all tasks true, together. diff shows what was changed since the base."}, judging(b.Lens)...)...)
+	b.Head = b.filled(b.Role(), how, append([]string{"Decide whether the files in the working directory make the criteria of all tasks true, together. diff shows what was changed since the base."}, judging(b.Lens, b.Guard)...)...)
 	return b
 }
 

@@ -246,7 +246,7 @@ func TestMajority(t *testing.T) {
 func TestBlindRolesAreBlindByType(t *testing.T) {
 	allowed := []reflect.Type{
 		reflect.TypeFor[Head](), reflect.TypeFor[slice.Task](), reflect.TypeFor[slice.Rubric](), reflect.TypeFor[slice.Measured](),
-		reflect.TypeFor[slice.Finding](), reflect.TypeFor[Dispute](),
+		reflect.TypeFor[slice.Finding](), reflect.TypeFor[Dispute](), reflect.TypeFor[slice.GuardFinding](),
 	}
 	// Texts of a brief itself, and who they are by.
 	texts := map[string]string{

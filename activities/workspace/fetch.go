@@ -54,7 +54,7 @@ func (s *Store) fetch(ctx context.Context, slice, base, pin string) (Base, error
 	if err != nil {
 		return Base{}, err
 	}
-	return s.bring(ctx, slice, ref, found, func(refspec string) error {
+	return s.bring(ctx, slice, ref, base, found, func(refspec string) error {
 		err := fetchInto(ctx, remote, s.source.location, refspec)
 		if err != nil {
 			err = s.classify(ctx, err, base)
@@ -69,8 +69,8 @@ func fetchInto(ctx context.Context, remote git.Client, location, refspec string)
 	return err
 }
 
-// bring has what was found fetched into the store, inspects it, and pins it under ref.
-func (s *Store) bring(ctx context.Context, slice, ref string, found Base, fetch func(refspec string) error) (Base, error) {
+// bring has what was found as base fetched into the store, inspects it, and pins it under ref.
+func (s *Store) bring(ctx context.Context, slice, ref, base string, found Base, fetch func(refspec string) error) (Base, error) {
 	// What is below a ref of ours is complete; an object alone may be the start of a fetch that was killed.
 	pins, err := s.refs(ctx, slice)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Store) bring(ctx context.Context, slice, ref string, found Base, fetch 
 		found.Commit = commit
 		err = s.inspect(ctx, commit)
 	} else if git.ExitCode(err) == 1 {
-		err = errorf(NoSuchBase, nil, "base %q is no commit", what)
+		err = errorf(NoSuchBase, nil, "base %q is no commit", base)
 	}
 	if err == nil {
 		err = moveRef(ctx, s.git, ref, commit, pins[ref])

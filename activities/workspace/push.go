@@ -135,7 +135,7 @@ func (s *Store) RemoteTip(ctx context.Context, slice, location, branch string) (
 	if err != nil {
 		return "", err
 	}
-	found, err := s.bring(ctx, slice, pin, Base{Commit: id, Ref: "refs/heads/" + branch}, func(refspec string) error {
+	found, err := s.bring(ctx, slice, pin, branch, Base{Commit: id, Ref: "refs/heads/" + branch}, func(refspec string) error {
 		return unread(ctx, fetchInto(ctx, remote, location, refspec), location)
 	})
 	return found.Commit, err

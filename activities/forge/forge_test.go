@@ -100,11 +100,11 @@ func (w *world) draft() forge.Draft {
 }
 
 func (w *world) propose() (forge.Proposal, error) {
-	return w.forge.Propose(context.Background(), w.draft())
+	return w.forge.Propose(w.t.Context(), w.draft())
 }
 
 func (w *world) merge(n int) (forge.Proposal, error) {
-	return w.forge.Merge(context.Background(), n, forge.Merge{Head: w.head, Title: "Greet (#1)", Body: "Interlock-Slice: greet"})
+	return w.forge.Merge(w.t.Context(), n, forge.Merge{Head: w.head, Title: "Greet (#1)", Body: "Interlock-Slice: greet"})
 }
 
 // openPulls are the numbers of the proposals that are open.
@@ -134,7 +134,7 @@ func (w *world) always(f func(*http.Request) fakeforge.Fault) {
 
 func TestAProposalIsOpenedOnceAndFoundAgain(t *testing.T) {
 	inBoth(t, func(t *testing.T, w *world) {
-		require.NoError(t, w.forge.Check(context.Background()))
+		require.NoError(t, w.forge.Check(w.t.Context()))
 		p, err := w.propose()
 		require.NoError(t, err)
 		require.Equal(t, forge.Open, p.State)
@@ -168,7 +168,7 @@ func TestAForksBranchOfTheSameNameIsNotTaken(t *testing.T) {
 		p, err := w.propose()
 		require.NoError(t, err)
 		require.Equal(t, 2, p.Number)
-		_, err = w.forge.Close(context.Background(), branch, id, "over")
+		_, err = w.forge.Close(w.t.Context(), branch, id, "over")
 		require.NoError(t, err)
 		require.Equal(t, []int{1}, w.openPulls(), "the stranger's stays open")
 	})
@@ -195,7 +195,7 @@ func TestOneThatWasClosedInThisRunIsNotOpenedAgain(t *testing.T) {
 
 		next := w.draft()
 		next.Run, next.Body = 2, forge.Body("It greets.", id, 2)
-		p, err := w.forge.Propose(context.Background(), next)
+		p, err := w.forge.Propose(w.t.Context(), next)
 		require.NoError(t, err, "a run that was begun again proposes anew")
 		require.Equal(t, 2, p.Number)
 	})
@@ -219,7 +219,7 @@ var effects = []effect{
 	{
 		name: "comment", method: http.MethodPost, part: "/comments",
 		prepare: func(w *world) { _, err := w.propose(); require.NoError(w.t, err) },
-		do:      func(w *world) error { return w.forge.Comment(context.Background(), 1, "round 1", "Verified again.") },
+		do:      func(w *world) error { return w.forge.Comment(w.t.Context(), 1, "round 1", "Verified again.") },
 		times:   func(w *world) int { return len(w.fake.Pulls()[0].Comments) },
 	},
 	{
@@ -236,7 +236,7 @@ var effects = []effect{
 		name: "close", method: http.MethodPatch, part: "/pulls/1",
 		prepare: func(w *world) { _, err := w.propose(); require.NoError(w.t, err) },
 		do: func(w *world) error {
-			_, err := w.forge.Close(context.Background(), branch, id, "It was cancelled.")
+			_, err := w.forge.Close(w.t.Context(), branch, id, "It was cancelled.")
 			return err
 		},
 		times: func(w *world) int {
@@ -453,7 +453,7 @@ func TestMethodsOfMerge(t *testing.T) {
 	inBoth(t, func(t *testing.T, w *world) {
 		_, err := w.propose()
 		require.NoError(t, err)
-		p, err := w.forge.Merge(context.Background(), 1, forge.Merge{Head: w.head, Method: slice.MergeSquash, Title: "Greet (#1)", Body: "Interlock-Slice: greet"})
+		p, err := w.forge.Merge(w.t.Context(), 1, forge.Merge{Head: w.head, Method: slice.MergeSquash, Title: "Greet (#1)", Body: "Interlock-Slice: greet"})
 		require.NoError(t, err)
 		require.Equal(t, p.MergeCommit, w.git("rev-parse", "main"))
 		require.Equal(t, "interlock-bot", p.MergedBy)
@@ -489,7 +489,7 @@ func TestChecks(t *testing.T) {
 		{Name: "two", Status: "completed", Conclusion: "failure", App: "other-ci", Log: "it broke there"},
 	}
 	w.fake.Set(func(b *fakeforge.Behaviour) { b.CI = func(string) []fakeforge.Check { return all } })
-	got, err := w.forge.Checks(context.Background(), w.head)
+	got, err := w.forge.Checks(w.t.Context(), w.head)
 	require.NoError(t, err)
 	outcomes := map[string]machine.Outcome{}
 	for _, c := range got {
@@ -501,7 +501,7 @@ func TestChecks(t *testing.T) {
 		"cover": machine.Failed, "infra": machine.Unmeasured, "two": machine.Failed,
 	}, outcomes)
 	for _, c := range got {
-		log, err := w.forge.Log(context.Background(), c)
+		log, err := w.forge.Log(w.t.Context(), c)
 		require.NoError(t, err)
 		switch c.Name {
 		case "cover":
@@ -518,16 +518,16 @@ func TestLogsAreReadWithoutTheToken(t *testing.T) {
 	w.fake.Set(func(b *fakeforge.Behaviour) {
 		b.CI = func(string) []fakeforge.Check { return []fakeforge.Check{fakeforge.Red("build", long)} }
 	})
-	got, err := w.forge.Checks(context.Background(), w.head)
+	got, err := w.forge.Checks(w.t.Context(), w.head)
 	require.NoError(t, err)
-	log, err := w.forge.Log(context.Background(), got[0])
+	log, err := w.forge.Log(w.t.Context(), got[0])
 	require.NoError(t, err)
 	require.Len(t, log, 1<<20)
 	require.True(t, strings.HasSuffix(string(log), "the end\n"))
 	require.False(t, w.fake.Leaked(), "the token was sent to where logs are kept")
 
 	w.first(http.MethodGet, "/logs", fakeforge.Fault{Status: 410})
-	log, err = w.forge.Log(context.Background(), got[0])
+	log, err = w.forge.Log(w.t.Context(), got[0])
 	require.NoError(t, err, "a log that has expired is none")
 	require.Empty(t, log)
 }
@@ -539,7 +539,7 @@ func TestGiteaStatuses(t *testing.T) {
 			return []fakeforge.Check{fakeforge.Red("build", "x"), {Name: "lint", Status: "queued"}, {Name: "warn", Status: "completed", Conclusion: "warning"}}
 		}
 	})
-	got, err := w.forge.Checks(context.Background(), w.head)
+	got, err := w.forge.Checks(w.t.Context(), w.head)
 	require.NoError(t, err)
 	require.Len(t, got, 3)
 	require.Equal(t, []machine.Outcome{machine.Failed, "", machine.Unmeasured}, []machine.Outcome{got[0].Outcome, got[1].Outcome, got[2].Outcome})
@@ -552,19 +552,19 @@ func TestWhatHasNotChangedIsNotSentAgain(t *testing.T) {
 		})
 		cache := &forge.Cache{}
 		f := w.open(w.fake.Token, cache)
-		first, err := f.Checks(context.Background(), w.head)
+		first, err := f.Checks(w.t.Context(), w.head)
 		require.NoError(t, err)
 		require.Zero(t, w.fake.Saved())
-		second, err := w.open(w.fake.Token, cache).Checks(context.Background(), w.head)
+		second, err := w.open(w.fake.Token, cache).Checks(w.t.Context(), w.head)
 		require.NoError(t, err)
 		require.Equal(t, first, second)
 		require.GreaterOrEqual(t, w.fake.Saved(), 2)
-		_, err = w.open("another-token", cache).Checks(context.Background(), w.head)
+		_, err = w.open("another-token", cache).Checks(w.t.Context(), w.head)
 		require.Equal(t, forge.Unauthorized, forge.KindOf(err), "what one token may see, another may not")
 		w.fake.Set(func(b *fakeforge.Behaviour) {
 			b.CI = func(string) []fakeforge.Check { return []fakeforge.Check{fakeforge.Red("build", "")} }
 		})
-		third, err := f.Checks(context.Background(), w.head)
+		third, err := f.Checks(w.t.Context(), w.head)
 		require.NoError(t, err)
 		require.Equal(t, machine.Failed, third[0].Outcome)
 	})
@@ -605,7 +605,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		w.fake.Close()
 		_, err := w.propose()
 		require.Equal(t, forge.Unreachable, forge.KindOf(err))
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(w.t.Context())
 		cancel()
 		_, err = w.forge.Propose(ctx, w.draft())
 		require.Error(t, err)
@@ -614,7 +614,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 
 func TestAWrongTokenIsNotRetried(t *testing.T) {
 	inBoth(t, func(t *testing.T, w *world) {
-		err := w.open("wrong-token-of-somebody", nil).Check(context.Background())
+		err := w.open("wrong-token-of-somebody", nil).Check(w.t.Context())
 		require.Equal(t, forge.Unauthorized, forge.KindOf(err))
 		require.False(t, forge.KindOf(err).Retryable())
 		require.NotContains(t, err.Error(), "wrong-token-of-somebody")

@@ -168,6 +168,16 @@ func (w *work) undoBranch(ctx context.Context, in slice.UndoIn) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("%w; by hand: git push %s :refs/heads/%s", err, where, in.Branch)
 	}
+	// If the slice is reopened, it is published as if for the first time.
+	put, err := w.store.Ref(ctx, in.Slice, refPublished)
+	if err != nil {
+		return "", err
+	}
+	if put != "" {
+		if err := w.store.SetRef(ctx, in.Slice, refPublished, "", put); err != nil {
+			return "", err
+		}
+	}
 	return fmt.Sprintf("branch %s is not at %s", in.Branch, where), nil
 }
 

@@ -232,6 +232,22 @@ func TestReopen(t *testing.T) {
 				require.NoDirExists(w.t, filepath.Join(shared.home, "workspaces", w.id))
 				return r
 			}},
+		{name: "cancelled when it is published", ending: machine.Cancelled,
+			setup: func(*testing.T) setup {
+				return setup{deliver: "{to: merge}\ngates: {merge: true}"}
+			},
+			first: func(w *world) slice.Result {
+				r := w.decided(machine.MergeGate, "cancel", w.run)
+				require.NotContains(w.t, w.refsOf(w.remote), "refs/heads/"+slice.Branch(w.id), "the branch was taken back")
+				return r
+			},
+			reopen: func(w *world, args []string) slice.Result {
+				return w.decided(machine.MergeGate, "approve", func() (slice.Result, ran) { return w.reopen(args...) })
+			},
+			check: func(w *world, r slice.Result) {
+				require.Equal(w.t, r.Commit, w.git(w.remote, "rev-parse", "main"))
+				require.Equal(w.t, hello, w.git(w.remote, "cat-file", "-p", "main:hello.txt"))
+			}},
 		{name: "delivery conflict", ending: machine.BlockedDelivery, cause: machine.CauseConflict,
 			setup: func(*testing.T) setup {
 				return setup{before: func(w *world) {
@@ -376,7 +392,11 @@ func (w *world) decided(at machine.Step, verdict string, run func() (slice.Resul
 		subject = s.Live.Waiting.Subject
 		return s.Live.State.Step == at && subject != ""
 	})
-	how := interlock(w.t, verdict, w.id, "--subject", subject, "--by", "Ada")
+	args := []string{verdict, w.id}
+	if verdict != "cancel" {
+		args = append(args, "--subject", subject, "--by", "Ada")
+	}
+	how := interlock(w.t, args...)
 	require.Zero(w.t, how.code, how.stderr)
 	e := <-ended
 	require.NotEmpty(w.t, e.Ending, e.stderr)

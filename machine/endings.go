@@ -114,6 +114,10 @@ var endings = []End{
 	{BlockedDelivery, CauseUnknown, 22, "it is not known whether the effect happened: look at the remote, then reopen it", Same, nil, false},
 }
 
+// takenBack are the steps that go on from what was published, which a
+// cancellation takes back: a cancelled slice is published again.
+var takenBack = in(Propose, AwaitCI, MergeGate, Merge)
+
 // Find returns the pair of ending e and cause c; ok is false if there is none.
 func Find(e Ending, c Cause) (end End, ok bool) { return find(endings, e, c) }
 

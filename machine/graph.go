@@ -387,6 +387,9 @@ func endingsRow(e End) string {
 	default:
 		at = string(e.ReopenAt)
 	}
+	if e.Ending == Cancelled {
+		at += fmt.Sprintf("; %s, if it had been published", PublishGate)
+	}
 	for _, c := range e.Reset {
 		at += fmt.Sprintf(", %s 0", c)
 	}

@@ -448,6 +448,9 @@ func (d *definition) reopen(ended State, by Reopening) (State, error) {
 	if at == Same {
 		at = ended.Step
 	}
+	if ended.Ending == Cancelled && has(takenBack, at) {
+		at = PublishGate
+	}
 	if (by.Changed || by.Tasks != ended.Tasks) && at != Prepare && at != Baseline {
 		at = PlanGate
 	}

@@ -354,8 +354,8 @@ func TestSpaceOfDefaultBudgets(t *testing.T) {
 		{"publish, gates", spaceRules(ToPublish, true, true, false, DefaultBudgets()), true, []int{41, 62, 83}, 163856, false},
 		{"propose, e2e may be unmeasured", spaceRules(ToPropose, false, true, true, DefaultBudgets()), false, []int{40, 61, 82}, 12876, false},
 		{"merge, everything on", spaceRules(ToMerge, true, true, true, DefaultBudgets()), false, []int{110, 131, 152}, 122088, false},
-		{"merge, everything on, reopened, discards 1, lost 0", spaceRules(ToMerge, true, true, true, few), true, []int{102, 123, 144}, 167414, false},
-		{"merge, everything on, reopened", spaceRules(ToMerge, true, true, true, DefaultBudgets()), true, []int{110, 131, 152}, 2343656, true},
+		{"merge, everything on, reopened, discards 1, lost 0", spaceRules(ToMerge, true, true, true, few), true, []int{102, 123, 144}, 196214, false},
+		{"merge, everything on, reopened", spaceRules(ToMerge, true, true, true, DefaultBudgets()), true, []int{110, 131, 152}, 2746856, true},
 	} {
 		if c.deep && !*deep {
 			continue

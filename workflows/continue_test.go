@@ -6,12 +6,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/testsuite"
 
 	"interlock/ledger"
+	"interlock/machine"
 	"interlock/slice"
 )
 
@@ -141,4 +143,113 @@ func TestWithoutStickyCache(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.NotContains(t, string(out), "no tests to run")
+}
+
+// A wait that lasts goes on in a new run as it is: the same subject and
+// deadline, asked and reminded as often, in one operation.
+func TestContinueAsNewInTheMiddleOfAWait(t *testing.T) {
+	const remind = 24 * time.Hour
+	for name, suggested := range map[string]bool{"stays": false, "leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			w := gatedWorld(t, "wait-"+name, begin+task+whole+"publish")
+			w.host.StepsPerRun = 1 // the steps around the gates continue as new either way
+			rec := &recorder{}
+			began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			var last *testsuite.TestWorkflowEnvironment
+			looked := 0
+			got := inEnvironment(t, w, rec, func(env *testsuite.TestWorkflowEnvironment) {
+				now := began
+				if last != nil {
+					now = last.Now().UTC()
+				}
+				env.SetStartTime(now)
+				last = env
+				env.SetContinueAsNewSuggested(suggested)
+				at := func(when time.Time, do func()) {
+					if d := when.Sub(now); d > 0 {
+						env.RegisterDelayedCallback(do, d)
+					}
+				}
+				at(began.Add(15*remind+time.Hour), func() {
+					s := statusOf(t, env)
+					require.Equal(t, machine.PlanGate, s.State.Step)
+					require.Equal(t, plan, s.Waiting.Subject)
+					require.Equal(t, 3, s.Waiting.Asked)
+					require.Equal(t, 1, s.Waiting.Reminded)
+					require.Equal(t, began.UnixMilli(), s.Waiting.Since/1000*1000)
+					require.Equal(t, began.Add(21*remind).UnixMilli(), s.Waiting.Until/1000*1000)
+					looked++
+				})
+				at(began.Add(16*remind+time.Hour), func() { env.SignalWorkflow(slice.Decide, approval(plan)) })
+				at(began.Add(17*remind), func() { env.SignalWorkflow(slice.Decide, approval(w.whole)) })
+			})
+			w.sound(t)
+			require.Equal(t, machine.Delivered, got.Ending)
+			require.Equal(t, 1, looked)
+			require.Equal(t, suggested, len(got.carries) > 20, "%d runs", len(got.carries))
+			for _, c := range got.carries {
+				var again slice.Carry
+				b, err := json.Marshal(c)
+				require.NoError(t, err)
+				require.NoError(t, json.Unmarshal(b, &again))
+				require.Equal(t, c, again)
+			}
+			record, f := w.recorded(t)
+			require.Equal(t, machine.Delivered, f.State.Ending)
+			gates := 0
+			for _, turn := range record {
+				if turn.Step == machine.PlanGate {
+					gates++
+				}
+			}
+			require.Equal(t, 1, gates, "one operation")
+			for _, d := range got.status.Recent {
+				if d.Turn.Step == machine.PlanGate {
+					require.Equal(t, (16*remind + time.Hour).Round(time.Minute), (time.Duration(d.Millis) * time.Millisecond).Round(time.Minute))
+				}
+			}
+			// start, two waits begun and ended, the task done, and the end.
+			require.Equal(t, 7, rec.count("attributes", ""), "a new run tells nothing anew")
+		})
+	}
+}
+
+// An implementer from outside keeps the tree in which it works, and what was
+// reported so far.
+func TestContinueAsNewWhileAReportIsWaitedFor(t *testing.T) {
+	w := newWorld("wait-report", 1, scenario{}.ruled(), begin+"implement check judge=failed implement check judge=failed advise "+task+whole+"publish").open(t)
+	w.external = []string{slice.RoleImplementer}
+	var last *testsuite.TestWorkflowEnvironment
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	reported := 0
+	got := inEnvironment(t, w, nil, func(env *testsuite.TestWorkflowEnvironment) {
+		now := began
+		if last != nil {
+			now = last.Now().UTC()
+		}
+		env.SetStartTime(now)
+		last = env
+		env.SetContinueAsNewSuggested(true)
+		for i := range 3 {
+			if d := began.Add(time.Duration(i+1) * 60 * time.Hour).Sub(now); d > 0 {
+				env.RegisterDelayedCallback(func() {
+					s := statusOf(t, env)
+					require.Equal(t, slice.RoleImplementer, s.Waiting.Role)
+					require.Equal(t, 2, s.Waiting.Reminded)
+					reported++
+					env.SignalWorkflow(slice.Report, slice.Reported{Step: machine.Implement, Task: 1, Attempt: i + 1, Answer: json.RawMessage(`{"status":"done"}`)})
+				}, d)
+			}
+		}
+	})
+	w.sound(t)
+	require.Equal(t, machine.Delivered, got.Ending)
+	require.Equal(t, 3, reported)
+	restored := 0
+	for _, in := range w.inputs {
+		if _, ok := in.(slice.RestoreIn); ok {
+			restored++
+		}
+	}
+	require.Equal(t, 1, restored, "the tree is put back once, before the third attempt")
 }

@@ -67,8 +67,8 @@ func (r *run) merge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 // atForge asks until the step has ended, and waits in between for what the
 // answer names: the world is read again after every wait.
 func (r *run) atForge(ctx workflow.Context, h slice.Header, ask func(slice.Header) (slice.Ended, slice.Later, error)) (slice.Ended, error) {
-	defer func() { r.Waiting = nil }()
-	began := workflow.Now(ctx)
+	defer r.closeWait()
+	began := r.since
 	ci := r.CITimeout.Or(slice.DefaultCITimeout)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		ended, later, err := ask(h)
@@ -98,6 +98,9 @@ func (r *run) atForge(ctx workflow.Context, h slice.Header, ask func(slice.Heade
 		never := func() bool { return false }
 		if _, err := r.await(ctx, never, next.Sub(now), fmt.Sprintf("%s: %s", r.State.Step, later.For)); err != nil {
 			return slice.Ended{}, err
+		}
+		if r.leave(ctx, false) {
+			return slice.Ended{}, errLeft
 		}
 	}
 }

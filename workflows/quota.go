@@ -175,11 +175,13 @@ func resets(l slice.Limit) string {
 // question that expires is asked anew.
 func (r *run) awaitAnswer(ctx workflow.Context) error {
 	q := *r.Question
-	defer func() { r.Waiting, r.answered = nil, nil }()
+	defer func() { r.closeWait(); r.answered = nil }()
 	remind, expire := r.Gates.Remind.Or(slice.DefaultRemind), r.Gates.Expire.Or(slice.DefaultExpire)
-	if err := r.wait(ctx, slice.Wait{For: slice.WaitQuestion, Subject: q.ID, Role: q.Role, Text: q.Text,
-		Until: workflow.Now(ctx).Add(expire).UnixMilli()}); err != nil {
-		return err
+	if r.Waiting == nil {
+		if err := r.wait(ctx, slice.Wait{For: slice.WaitQuestion, Subject: q.ID, Role: q.Role, Text: q.Text,
+			Until: workflow.Now(ctx).Add(expire).UnixMilli()}); err != nil {
+			return err
+		}
 	}
 	for r.answered == nil {
 		left := millis(r.Waiting.Until).Sub(workflow.Now(ctx))
@@ -191,6 +193,9 @@ func (r *run) awaitAnswer(ctx workflow.Context) error {
 			r.askAgain(ctx, expire)
 			if err := r.publish(ctx); err != nil {
 				return err
+			}
+			if r.leave(ctx, r.answered != nil) {
+				return errLeft
 			}
 		}
 	}

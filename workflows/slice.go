@@ -54,6 +54,8 @@ type run struct {
 	drains   []func()
 	answered *slice.Answered
 	renewed  bool
+	// left says that the wait which is open goes on in a new run.
+	left bool
 	// result is set once the slice has ended.
 	result *slice.Result
 }
@@ -71,7 +73,7 @@ func restore(ctx workflow.Context, in slice.Input) *run {
 		r.wrong = "the input of the workflow has a carry, which only the run before may hand on"
 	} else if in.Carry != nil {
 		r.Carry = *in.Carry
-		r.told = r.State
+		r.told, r.toldWaiting = r.State, r.waitingFor()
 		return r
 	}
 	r.Started = workflow.Now(ctx).UnixMilli()
@@ -125,6 +127,9 @@ func (r *run) run(ctx workflow.Context) (slice.Result, error) {
 // steps, and never before the host is known.
 func (r *run) border(ctx workflow.Context) bool {
 	r.drain()
+	if r.left {
+		return true
+	}
 	if r.State.Step == machine.Prepare || r.steps == 0 || !workflow.AllHandlersFinished(ctx) {
 		return false
 	}
@@ -137,6 +142,8 @@ func (r *run) step(ctx workflow.Context) {
 	r.since = workflow.Now(ctx)
 	ready, err := r.ready(ctx, turn)
 	switch {
+	case r.left:
+		return
 	case err != nil && ctx.Err() != nil:
 		r.stop(machine.Cancelled, "")
 		return
@@ -147,7 +154,14 @@ func (r *run) step(ctx workflow.Context) {
 		return
 	}
 	r.since = workflow.Now(ctx)
+	if r.Op != "" {
+		r.since = millis(r.Since)
+	}
 	ended, op, err := r.take(ctx, turn)
+	if r.left {
+		r.Op, r.Since = op, r.since.UnixMilli()
+		return
+	}
 	if err != nil && ctx.Err() != nil && !temporal.IsCanceledError(err) && !isStop(err) {
 		ended, err = r.settle(ctx, turn, op, err)
 	}
@@ -215,8 +229,15 @@ func (r *run) take(ctx workflow.Context, turn machine.Turn) (slice.Ended, string
 		}
 		r.append(ctx, ledger.Line{Kind: ledger.Start, Slice: r.id, Tasks: len(r.spec.Tasks), Spec: hash(r.spec)})
 	}
-	op := r.intend(ctx, turn)
-	ended, err := take(r, r.host(ctx, turn.String()), r.header(ctx, turn, op))
+	op := r.Op
+	if op == "" {
+		op = r.intend(ctx, turn)
+	}
+	h := r.header(ctx, turn, op)
+	if r.Op != "" {
+		h.At, r.Op = r.Since, ""
+	}
+	ended, err := take(r, r.host(ctx, turn.String()), h)
 	if err == nil {
 		ledger.Written(&r.Ledger, ended.Written)
 	}

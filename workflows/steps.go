@@ -121,7 +121,7 @@ func (r *run) implementOutside(ctx workflow.Context, h slice.Header) (map[string
 	if !slices.Contains(r.External, slice.RoleImplementer) {
 		return nil, nil
 	}
-	if r.State.Restore {
+	if r.State.Restore && r.Waiting == nil {
 		ack, err := execute(ctx, slice.ActRestore, slice.RestoreIn{Header: h})
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,14 +37,31 @@ func (r *run) wait(ctx workflow.Context, w slice.Wait) error {
 	return r.publish(ctx)
 }
 
+// leave reports whether the wait that is open goes on in a new run, because the
+// history has become long: nothing has come for it, and it is carried on as it is.
+func (r *run) leave(ctx workflow.Context, came bool) bool {
+	r.drain()
+	r.left = !came && workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx)
+	return r.left
+}
+
+// closeWait forgets the wait that is open, unless it goes on in a new run.
+func (r *run) closeWait() {
+	if !r.left {
+		r.Waiting, r.Inbox, r.Reports = nil, nil, nil
+	}
+}
+
 // gate waits for a person to decide on what the step names. Silence is never
 // yes: a gate that expires asks anew, and what came before is void.
 func (r *run) gate(ctx workflow.Context, _ slice.Header) (slice.Ended, error) {
-	defer func() { r.Waiting, r.Inbox = nil, nil }()
+	defer r.closeWait()
 	remind, expire := r.Gates.Remind.Or(slice.DefaultRemind), r.Gates.Expire.Or(slice.DefaultExpire)
-	if err := r.wait(ctx, slice.Wait{For: slice.WaitApproval, Subject: r.subject(),
-		Until: workflow.Now(ctx).Add(expire).UnixMilli()}); err != nil {
-		return slice.Ended{}, err
+	if r.Waiting == nil {
+		if err := r.wait(ctx, slice.Wait{For: slice.WaitApproval, Subject: r.subject(),
+			Until: workflow.Now(ctx).Add(expire).UnixMilli()}); err != nil {
+			return slice.Ended{}, err
+		}
 	}
 	for {
 		left := millis(r.Waiting.Until).Sub(workflow.Now(ctx))
@@ -56,6 +74,9 @@ func (r *run) gate(ctx workflow.Context, _ slice.Header) (slice.Ended, error) {
 			r.askAgain(ctx, expire)
 			if err := r.publish(ctx); err != nil {
 				return slice.Ended{}, err
+			}
+			if r.leave(ctx, len(r.Inbox) > 0) {
+				return slice.Ended{}, errLeft
 			}
 			continue
 		}
@@ -115,10 +136,12 @@ func (r *run) outside(ctx workflow.Context, roles ...string) (map[string]json.Ra
 	if len(r.due) == 0 {
 		return nil, nil
 	}
-	defer func() { r.Waiting, r.Reports, r.due = nil, nil, nil }()
-	r.Reports = nil
-	if err := r.wait(ctx, slice.Wait{For: slice.WaitReport, Role: r.due[0]}); err != nil {
-		return nil, err
+	defer func() { r.closeWait(); r.due = nil }()
+	if r.Waiting == nil {
+		r.Reports = nil
+		if err := r.wait(ctx, slice.Wait{For: slice.WaitReport, Role: r.due[0]}); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		came, err := r.await(ctx, func() bool { return len(r.missing()) == 0 }, time.Duration(slice.DefaultRemind),
@@ -133,8 +156,14 @@ func (r *run) outside(ctx workflow.Context, roles ...string) (map[string]json.Ra
 		if err := r.publish(ctx); err != nil {
 			return nil, err
 		}
+		if r.leave(ctx, len(r.missing()) == 0) {
+			return nil, errLeft
+		}
 	}
 }
+
+// errLeft ends a step whose wait goes on in a new run.
+var errLeft = errors.New("the wait goes on in a new run")
 
 // missing are the roles whose report is waited for.
 func (r *run) missing() (roles []string) {

@@ -22,6 +22,7 @@ import (
 
 	"interlock/activities/evidence"
 	"interlock/activities/forge"
+	"interlock/activities/sandbox"
 	"interlock/activities/workspace"
 	"interlock/slice"
 )
@@ -43,6 +44,7 @@ type Activities struct {
 	evidence *evidence.Store
 	// answers are what forges said that may still be so.
 	answers forge.Cache
+	sandbox sandbox.Host
 	// made has the hash of every result that this process has kept, by path.
 	made sync.Map
 	// backoff is the pause before a failed call is made again; it doubles.
@@ -55,7 +57,12 @@ func New(o Options) (*Activities, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Activities{home: o.Home, host: o.Host, slots: newSlots(o.Agents), limits: newLimits(o.Home), evidence: store, backoff: 2 * time.Second}, nil
+	// Inside a sandbox links may not be there.
+	home, err := filepath.EvalSymlinks(o.Home)
+	if err != nil {
+		return nil, err
+	}
+	return &Activities{home: home, sandbox: sandbox.Probe(context.Background()), host: o.Host, slots: newSlots(o.Agents), limits: newLimits(o.Home), evidence: store, backoff: 2 * time.Second}, nil
 }
 
 // Register registers claim with the worker of the shared queue, and all

@@ -56,6 +56,10 @@ func (a *Activities) call(ctx context.Context, w *work, t *tab, policy slice.Pol
 		return reply{}, err
 	}
 	c.own = folder
+	if why := a.cannotSandbox(policy); why != "" {
+		return fatal(errors.New(why)), nil
+	}
+	c.apart = func() []string { return a.apart(w, policy, c, folder) }
 	c.account = account(c.who, c.env, policy.Env)
 	var kept []slice.Evidence
 	used := map[agent.Class]int{}
@@ -102,8 +106,10 @@ type called struct {
 	adapter  agent.Adapter
 	env      []string
 	account  string
-	// own is the adapter's folder, prices are the policy's.
+	// own is the adapter's folder, prices are the policy's, apart is what runs its
+	// program apart from the host.
 	own    string
+	apart  func() []string
 	prices []slice.Price
 }
 
@@ -137,7 +143,7 @@ func (a *Activities) callOnce(ctx context.Context, c *called) (reply, error) {
 		return reply{}, errors.Join(err, left)
 	}
 	answer, callErr := c.adapter.Call(ctx, agent.Call{
-		Agent: c.who, Brief: brief, Dir: c.dir, Env: c.env, Marker: a.marker(c.w.Header), Report: c.report, Session: c.session,
+		Agent: c.who, Brief: brief, Dir: c.dir, Env: c.env, Marker: a.marker(c.w.Header), Within: c.apart(), Report: c.report, Session: c.session,
 		Own: c.own, Prices: c.prices,
 		OnProgress: func(s string) { tell(ctx, s) },
 	})

@@ -60,7 +60,7 @@ func (s *desk) ask(op string, who slice.Agent, terms slice.Calls) (slice.Ended, 
 	register(env, name, func(ctx context.Context, h slice.Header) (slice.Ended, error) {
 		return once(ctx, s.a, h, func(tab *tab) (slice.Ended, error) {
 			var err error
-			got, err = s.a.call(ctx, w, tab, slice.Policy{}, question{who: who, dir: s.t.TempDir(), terms: terms,
+			got, err = s.a.call(ctx, w, tab, slice.Policy{Sandbox: slice.SandboxOff}, question{who: who, dir: s.t.TempDir(), terms: terms,
 				brief: agent.ImplementBrief{Task: slice.Task{ID: "t", Criterion: "c", Details: strings.Repeat("word ", 20_000)}}})
 			ended := w.answered(got)
 			tab.charge(&ended)

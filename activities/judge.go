@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"interlock/activities/agent"
 	"interlock/activities/workspace"
@@ -21,26 +22,45 @@ import (
 // diffRoom bounds the diff in a judge's brief; the files themselves are in its view.
 const diffRoom = 256 << 10
 
+// inquiry is what judges and skeptics are asked about.
+type inquiry struct {
+	slice.Header
+	tasks []slice.Task
+	// tree is what is judged, from what it began from, commit what HEAD is in
+	// the views.
+	tree, from, commit string
+	// before is the tree of the round before, known what was found in it.
+	before  string
+	known   []slice.Finding
+	reports map[string]json.RawMessage
+	calls   slice.Calls
+}
+
 // judge asks every judge for a verdict on a candidate.
 func (a *Activities) judge(ctx context.Context, in slice.JudgeIn) (slice.JudgeOut, error) {
-	return a.judgeAll(ctx, in.Header, in.Candidate, in.Good, in.Good, in.Reports, in.Calls, func(t terms, w *work, diff string) agent.Brief {
+	q := inquiry{Header: in.Header, tasks: []slice.Task{in.Task}, tree: in.Candidate, from: in.Good, commit: in.Good,
+		before: in.Before, known: in.Known, reports: in.Reports, calls: in.Calls}
+	return a.judgeAll(ctx, q, func(t terms, w *work, lens, diff string) agent.Brief {
 		return agent.JudgeBrief{Head: w.head(t), Task: in.Task, Base: in.Base, Good: in.Good, Candidate: in.Candidate,
-			Rubric: t.Policy.Rubric, Checks: in.Checks, Guard: in.Guard, Diff: diff}
+			Lens: lens, Rubric: t.Policy.Rubric, Checks: in.Checks, Guard: in.Guard, Diff: diff}
 	})
 }
 
 // judgeSlice asks every judge for a verdict on the whole.
 func (a *Activities) judgeSlice(ctx context.Context, in slice.JudgeSliceIn) (slice.JudgeOut, error) {
-	return a.judgeAll(ctx, in.Header, in.Commit, in.Base, in.Commit, in.Reports, in.Calls, func(t terms, w *work, diff string) agent.Brief {
+	q := inquiry{Header: in.Header, tasks: in.Tasks, tree: in.Commit, from: in.Base, commit: in.Commit, reports: in.Reports, calls: in.Calls}
+	return a.judgeAll(ctx, q, func(t terms, w *work, lens, diff string) agent.Brief {
 		return agent.JudgeSliceBrief{Head: w.head(t), Tasks: in.Tasks, Base: in.Base, Commit: in.Commit,
-			Rubric: t.Policy.Rubric, Checks: in.Checks, Guard: in.Guard, Diff: diff}
+			Lens: lens, Rubric: t.Policy.Rubric, Checks: in.Checks, Guard: in.Guard, Diff: diff}
 	})
 }
 
 // judgeAll lets the judges look at a tree in a view of their own, one after the
-// other, each at the unchanged files. A judge that has answered in this turn
-// is not asked again when another one's answer was discarded.
-func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, commit string, reports map[string]json.RawMessage, calls slice.Calls, brief func(terms, *work, string) agent.Brief) (slice.JudgeOut, error) {
+// other, each at the unchanged files, and then the skeptics at what the judges
+// found. A judge that has answered in this turn is not asked again when another
+// one's answer was discarded.
+func (a *Activities) judgeAll(ctx context.Context, q inquiry, brief func(t terms, w *work, lens, diff string) agent.Brief) (slice.JudgeOut, error) {
+	h := q.Header
 	w, err := a.open(ctx, h)
 	if err != nil {
 		return slice.JudgeOut{}, err
@@ -54,20 +74,22 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 		return slice.JudgeOut{}, err
 	}
 	out, err := once(ctx, a, h, func(t *tab) (slice.JudgeOut, error) {
-		diff, _, err := w.store.Patch(ctx, from, tree, diffRoom)
+		diff, _, err := w.store.Patch(ctx, q.from, q.tree, diffRoom)
 		if err != nil {
 			return slice.JudgeOut{}, err
 		}
 		var out slice.JudgeOut
-		var verdicts []agent.Verdict
+		var verdicts []verdict
 		for _, who := range terms.Policy.Agents.Judges {
-			kept := a.folder(h, "verdicts", key(h.Turn, tree, who.Name))
-			v, had, err := a.verdict(ctx, kept, h.Op)
+			kept := a.folder(h, "verdicts", key(h.Turn, q.tree, who.Name))
+			var v verdict
+			had, err := a.said(ctx, kept, h.Op, &v)
 			if err != nil {
 				return out, err
 			}
-			if had {
-				verdicts = append(verdicts, v.Verdict)
+			v.path = kept
+			if had && (v.Outcome != machine.Discarded || v.Op == h.Op) {
+				verdicts = append(verdicts, v)
 				if v.Op == h.Op {
 					out.Evidence = append(out.Evidence, v.Evidence...)
 				}
@@ -75,9 +97,9 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 			}
 			// Made anew: what git takes for unchanged in an old view is only as
 			// good as its index, which others may have written.
-			fresh := func() error { return view.Fresh(ctx, tree, commit) }
-			answer, err := a.call(ctx, w, t, terms.Policy, question{who: who, brief: brief(terms, w, string(diff)), dir: view.Dir(),
-				report: reports[who.Name], terms: calls, before: fresh})
+			fresh := func() error { return view.Fresh(ctx, q.tree, q.commit) }
+			answer, err := a.call(ctx, w, t, terms.Policy, question{who: who, brief: brief(terms, w, who.Lens, string(diff)), dir: view.Dir(),
+				report: q.reports[who.Name], terms: q.calls, before: fresh})
 			if err != nil {
 				return out, err
 			}
@@ -88,20 +110,30 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 			if out.Outcome != machine.Done && out.Outcome != machine.Discarded {
 				return out, nil
 			}
-			v.Verdict, err = weigh(ctx, view, who.Name, terms.Policy.Rubric, answer.Answer)
+			v = verdict{paid: paid{kept, h.Op, answer.Evidence}}
+			v.Verdict, v.Late, err = w.weigh(ctx, q, view, who.Name, terms.Policy.Rubric, answer.Answer)
 			if err != nil {
 				return out, err
 			}
 			if v.Outcome != machine.Discarded {
-				if err := a.keepVerdict(kept, verdict{v.Verdict, h.Op, answer.Evidence}); err != nil {
+				if err := a.keepSaid(kept, v); err != nil {
 					return out, err
 				}
 			}
-			verdicts = append(verdicts, v.Verdict)
+			verdicts = append(verdicts, v)
+		}
+		if ended, err := a.doubt(ctx, w, t, terms, q, verdicts, &out); err != nil || ended {
+			return out, err
 		}
 		t.charge(&out.Ended)
-		all := agent.Combine(verdicts)
-		out.Outcome, out.Cause, out.Why = all.Outcome, "", all.Why
+		plain := make([]agent.Verdict, len(verdicts))
+		out.Late = 0
+		for i, v := range verdicts {
+			plain[i] = v.Verdict
+			out.Late += v.Late
+		}
+		all := agent.Combine(plain)
+		out.Outcome, out.Cause, out.Why = all.Outcome, "", all.Why+out.Why
 		out.MeanMilli, out.Findings = all.MeanMilli, all.Findings
 		return out, nil
 	})
@@ -109,27 +141,85 @@ func (a *Activities) judgeAll(ctx context.Context, h slice.Header, tree, from, c
 	return out, err
 }
 
-// weigh makes a verdict of an answer. A judge that changed the files that it
-// looked at has none.
-func weigh(ctx context.Context, view *workspace.View, name string, rubric []slice.Rubric, answer agent.Answer) (agent.Verdict, error) {
+// weigh makes a verdict of an answer, and counts the findings that came too
+// late. A judge that changed the files that it looked at has none.
+func (w *work) weigh(ctx context.Context, q inquiry, view *workspace.View, name string, rubric []slice.Rubric, answer agent.Answer) (agent.Verdict, int, error) {
+	discarded := func(why string) (agent.Verdict, int, error) {
+		return agent.Verdict{Judge: name, Outcome: machine.Discarded, Why: why}, 0, nil
+	}
 	if answer.Class != agent.Answered {
-		return agent.Verdict{Outcome: machine.Discarded, Why: answer.Reason}, nil
+		return discarded(answer.Reason)
 	}
-	drift, err := view.Compare(ctx)
-	if workspace.KindOf(err) == workspace.NotFound {
-		return agent.Verdict{Outcome: machine.Discarded, Why: name + " changed what it was to judge: it is gone"}, nil
-	}
+	why, err := changedIn(ctx, view)
 	if err != nil {
-		return agent.Verdict{}, err
+		return agent.Verdict{}, 0, err
 	}
-	if touched := append(drift.Changed, drift.Added...); len(touched) > 0 {
-		return agent.Verdict{Outcome: machine.Discarded, Why: name + " changed what it was to judge: " + list(touched)}, nil
+	if why != "" {
+		return discarded(name + " changed what it was to judge: " + why)
 	}
 	var said agent.JudgeAnswer
 	if err := json.Unmarshal(answer.Raw, &said); err != nil {
-		return agent.Verdict{Outcome: machine.Discarded, Why: name + ": " + err.Error()}, nil
+		return discarded(name + ": " + err.Error())
 	}
-	return agent.Weigh(name, rubric, said), nil
+	said.Findings = agent.Heaviest(said.Findings)
+	var paths []string
+	for i := range said.Findings {
+		f := &said.Findings[i]
+		if clean, ok := agent.FindingPath(view.Dir(), f.File); ok {
+			f.File = clean
+			paths = append(paths, clean)
+		}
+	}
+	// From the store, never from a view that somebody could have changed.
+	files := map[string]agent.Files{}
+	for _, tree := range []string{q.tree, q.from, q.before} {
+		if files[tree], err = w.files(ctx, tree, paths); err != nil {
+			return agent.Verdict{}, 0, err
+		}
+	}
+	agent.Strike(said.Findings, files[q.tree], files[q.from])
+	late := 0
+	if q.before != "" {
+		late = agent.Late(said.Findings, q.known, files[q.tree], files[q.before])
+	}
+	return agent.Weigh(name, rubric, said), late, nil
+}
+
+// changedIn says how the files of a view differ from what they were made as, or
+// nothing.
+func changedIn(ctx context.Context, view *workspace.View) (string, error) {
+	drift, err := view.Compare(ctx)
+	if workspace.KindOf(err) == workspace.NotFound {
+		return "it is gone", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if all := append(drift.Changed, drift.Added...); len(all) > 0 {
+		return list(all), nil
+	}
+	return "", nil
+}
+
+// files reads files of a tree; without a tree there are none.
+func (w *work) files(ctx context.Context, tree string, paths []string) (agent.Files, error) {
+	found := agent.Files{}
+	if tree == "" {
+		return found, nil
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		names[i] = tree + ":" + p
+	}
+	objects, err := w.store.Read(ctx, names...)
+	for i, o := range objects {
+		if o.Type == "blob" {
+			found[paths[i]] = o.Bytes
+		}
+	}
+	return found, err
 }
 
 // key names what one judge says of one tree in one turn.
@@ -138,34 +228,38 @@ func key(turn machine.Turn, tree, judge string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// verdict is what one judge said, with the operation that asked it.
-type verdict struct {
-	agent.Verdict
+// paid is what an answer is kept with: where, the operation that asked, and
+// what shows it.
+type paid struct {
+	path     string
 	Op       string
 	Evidence []slice.Evidence
 }
 
-func readVerdict(path string) (verdict, bool) {
-	var v verdict
-	b, err := os.ReadFile(path)
-	return v, err == nil && json.Unmarshal(b, &v) == nil && v.Outcome != ""
+func (p paid) op() string { return p.Op }
+
+// verdict is what one judge said.
+type verdict struct {
+	agent.Verdict
+	paid
+	Late int
 }
 
-// verdict is readVerdict of what this process kept, or one that was killed in
+// said reads what keepSaid kept in this process, or in one that was killed in
 // this very operation.
-func (a *Activities) verdict(ctx context.Context, path, op string) (verdict, bool, error) {
+func (a *Activities) said(ctx context.Context, path, op string, into interface{ op() string }) (bool, error) {
 	b, err := a.recall(ctx, path)
 	if b == nil || err != nil {
-		return verdict{}, false, err
+		return false, err
 	}
-	v, ok := readVerdict(path)
-	if _, made := a.made.Load(path); !made && v.Op != op {
-		return verdict{}, false, nil
+	if json.Unmarshal(b, into) != nil {
+		return false, nil
 	}
-	return v, ok, nil
+	_, made := a.made.Load(path)
+	return made || into.op() == op, nil
 }
 
-func (a *Activities) keepVerdict(path string, v verdict) error {
+func (a *Activities) keepSaid(path string, v any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

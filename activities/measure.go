@@ -17,11 +17,12 @@ import (
 
 // The views of a slice.
 const (
-	viewCheck  = "check"  // moved from candidate to candidate
-	viewBase   = "base"   // what was killed at a candidate is measured again here
-	viewVerify = "verify" // made anew for every verify and e2e
-	viewJudge  = "judge"
-	viewMerge  = "reconcile" // what is merged, with the conflicts marked
+	viewCheck   = "check"  // moved from candidate to candidate
+	viewBase    = "base"   // what was killed at a candidate is measured again here
+	viewVerify  = "verify" // made anew for every verify and e2e
+	viewJudge   = "judge"
+	viewSkeptic = "skeptic"
+	viewMerge   = "reconcile" // what is merged, with the conflicts marked
 )
 
 // baseline measures the base, before anything is changed.

@@ -98,10 +98,14 @@ func (a *Activities) prepare(ctx context.Context, in slice.PrepareIn) (slice.Pre
 	if missing != "" {
 		return slice.PrepareOut{Ended: w.failed(machine.CausePrecondition, missing)}, nil
 	}
+	if why := a.cannotSandbox(policy); why != "" {
+		return slice.PrepareOut{Ended: w.failed(machine.CausePrecondition, why)}, nil
+	}
 	out, err := w.keep(ctx, terms{Spec: in.Spec, Policy: policy})
 	if err != nil {
 		return slice.PrepareOut{}, err
 	}
+	out.Sandbox = a.isolation(policy)
 	if err := w.begin(ctx, base.Commit); err != nil {
 		return slice.PrepareOut{}, err
 	}
@@ -152,6 +156,9 @@ func callers(p slice.Policy) (all []slice.Caller) {
 	add(slice.RoleImplementer, p.Agents.Implementer)
 	for _, j := range p.Agents.Judges {
 		add(slice.RoleJudge, j)
+	}
+	if p.Agents.Skeptics != nil {
+		add(slice.RoleJudge, *p.Agents.Skeptics)
 	}
 	add(slice.RoleAdvisor, spec.Advisor(p))
 	if p.Agents.Reconciler != nil {

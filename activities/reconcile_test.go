@@ -74,6 +74,7 @@ func newSite(t testing.TB, base, ours, theirs, reconciler string) *site {
 	kept := terms{Spec: slice.Spec{ID: sliceID, Title: "Merge", Tasks: []slice.Task{{ID: "t1", Criterion: "c"}}}}
 	if reconciler != "" {
 		usd := slice.USD(2_000_000)
+		kept.Policy.Sandbox = slice.SandboxOff // it counts its calls outside
 		kept.Policy.Agents.Reconciler = &slice.Agent{Name: "reconciler", Use: slice.AdapterCommand, USD: &usd, Timeout: slice.Duration(time.Minute),
 			Run: slice.Argv{"/bin/sh", "-c", "cat > \"$HOME/brief.json\"; printf x >> " + s.calls + "\n" + reconciler}}
 	}

@@ -31,6 +31,9 @@ type setup struct {
 	implementer, judge string
 	// checks, setUp, budgets, deliver and expectedRed are YAML.
 	checks, budgets, deliver, expectedRed string
+	// skeptics are those of the policy, sandbox is "off" if it is empty: scripts
+	// count their calls outside. judges are more of them.
+	skeptics, sandbox, judges string
 	// more is the rest of the policy.
 	more string
 	// timeout is that of agents.
@@ -138,14 +141,15 @@ func (w *world) policy() string {
 	s := w.setup
 	return fmt.Sprintf(`agents:
   implementer: {use: command, run: [/bin/sh, %[1]q], timeout: %[3]s, usd: 0.05}
-  judges: [{name: reader, use: command, run: [/bin/sh, %[2]q], timeout: %[3]s, usd: 0.05}]
-checks: %[4]s
+  judges: [{name: reader, use: command, run: [/bin/sh, %[2]q], timeout: %[3]s, usd: 0.05}%[8]s]
+%[9]schecks: %[4]s
+sandbox: %[10]q
 rubric: [{criterion: It works.}]
 budgets: {%[5]s}
 deliver: %[6]s
 %[7]s
 `, filepath.Join(w.dir, "implementer.sh"), filepath.Join(w.dir, "judge.sh"), or(s.timeout, "60s"),
-		or(s.checks, peacefulCheck), s.budgets, or(s.deliver, "{to: publish}"), s.more)
+		or(s.checks, peacefulCheck), s.budgets, or(s.deliver, "{to: publish}"), s.more, s.judges, s.skeptics, or(s.sandbox, "off"))
 }
 
 func (w *world) spec() string {

@@ -144,6 +144,8 @@ type PrepareOut struct {
 	Workspace string `json:"workspace"`
 	Store     string `json:"store,omitempty"`
 	Branch    string `json:"branch"`
+	// Sandbox says in a line how far agents are kept apart from the host.
+	Sandbox string `json:"sandbox,omitempty"`
 	// Gates says how gates remind and expire, External which roles are driven
 	// from outside.
 	Gates    Gates    `json:"gates,omitzero"`

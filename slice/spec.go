@@ -111,7 +111,8 @@ const (
 	BudgetAsks   OnOverBudget = "ask"
 )
 
-// Sandbox says whether the system's isolation must be used for read-only roles.
+// Sandbox says whether agents are kept apart from the host by the system: where
+// that works, only where it works, or never.
 type Sandbox string
 
 // The choices; empty means SandboxAuto.
@@ -134,6 +135,11 @@ type Agents struct {
 type Agent struct {
 	// Name tells judges apart; empty means the role, or the role and its place.
 	Name string `json:"name,omitempty"`
+	// Lens is what a judge looks for first. Empty means everything, and one of
+	// DefaultLenses each for several judges.
+	Lens string `json:"lens,omitempty"`
+	// Count is how many skeptics look at one finding; 0 means DefaultSkeptics.
+	Count int `json:"count,omitempty"`
 	// Use is the adapter.
 	Use Adapter `json:"use"`
 	// Run is the argument list of the command adapter; for an adapter that knows
@@ -148,6 +154,14 @@ type Agent struct {
 	USD *USD `json:"usd,omitempty"`
 	// Fallback takes over when the provider's limit lasts too long.
 	Fallback *Agent `json:"fallback,omitempty"`
+}
+
+// DefaultSkeptics is how many skeptics look at one finding.
+const DefaultSkeptics = 3
+
+// DefaultLenses are what several judges look for, one each, if policy does not say.
+func DefaultLenses() []string {
+	return []string{"does it solve the task", "is it tested", "does it stay in scope"}
 }
 
 // Adapter names the code that drives one agent program.

@@ -84,6 +84,14 @@ type Carry struct {
 	Discarded string `json:"discarded,omitempty"`
 	// Open are corrections that were not made.
 	Open []Finding `json:"open,omitempty"`
+	// Judged is the candidate of the last verdict of this task that found
+	// something, Late how many findings came too late to block, all tasks together.
+	Judged string `json:"judged,omitempty"`
+	Late   int    `json:"late,omitempty"`
+	// Struck are findings that do not count, all rounds together.
+	Struck []Finding `json:"struck,omitempty"`
+	// Sandbox says how far agents are kept apart from the host.
+	Sandbox string `json:"sandbox,omitempty"`
 	// Vetoed is the candidate of the last veto of this task.
 	Vetoed string       `json:"vetoed,omitempty"`
 	Tasks  []TaskStatus `json:"tasks"`
@@ -360,24 +368,32 @@ type Result struct {
 	Ending machine.Ending `json:"ending"`
 	Cause  machine.Cause  `json:"cause,omitempty"`
 	// Code is the exit code, Next what a person does next.
-	Code         int           `json:"code"`
-	Why          string        `json:"why,omitempty"`
-	Next         string        `json:"next"`
-	Step         machine.Step  `json:"step"`
-	Tasks        []TaskStatus  `json:"tasks,omitempty"`
-	Checks       []CheckResult `json:"checks,omitempty"`
-	Findings     []Finding     `json:"findings,omitempty"`
-	Open         []Finding     `json:"open,omitempty"`
-	Branch       string        `json:"branch,omitempty"`
-	Commit       string        `json:"commit,omitempty"`
-	Remote       string        `json:"remote,omitempty"`
-	Proposal     Proposal      `json:"proposal,omitzero"`
-	Merged       string        `json:"merged,omitempty"`
-	CostMicroUSD int64         `json:"cost_micro_usd"`
-	Costs        []RoleCost    `json:"costs,omitempty"`
-	Millis       int64         `json:"millis"`
-	Ledger       Tail          `json:"ledger"`
-	Kept         []string      `json:"kept,omitempty"`
-	Undone       []string      `json:"undone,omitempty"`
-	Failed       []string      `json:"failed,omitempty"`
+	Code     int           `json:"code"`
+	Why      string        `json:"why,omitempty"`
+	Next     string        `json:"next"`
+	Step     machine.Step  `json:"step"`
+	Tasks    []TaskStatus  `json:"tasks,omitempty"`
+	Checks   []CheckResult `json:"checks,omitempty"`
+	Findings []Finding     `json:"findings,omitempty"`
+	Open     []Finding     `json:"open,omitempty"`
+	// Struck are findings that do not count, with the reason: a place that is not
+	// there, or skeptics who refuted it.
+	Struck []Finding `json:"struck,omitempty"`
+	// Late is how many blocking findings of later rounds became notes, because
+	// they name lines that had not changed since the round before.
+	Late int `json:"late,omitempty"`
+	// Sandbox says how far agents were kept apart from the host.
+	Sandbox      string     `json:"sandbox,omitempty"`
+	Branch       string     `json:"branch,omitempty"`
+	Commit       string     `json:"commit,omitempty"`
+	Remote       string     `json:"remote,omitempty"`
+	Proposal     Proposal   `json:"proposal,omitzero"`
+	Merged       string     `json:"merged,omitempty"`
+	CostMicroUSD int64      `json:"cost_micro_usd"`
+	Costs        []RoleCost `json:"costs,omitempty"`
+	Millis       int64      `json:"millis"`
+	Ledger       Tail       `json:"ledger"`
+	Kept         []string   `json:"kept,omitempty"`
+	Undone       []string   `json:"undone,omitempty"`
+	Failed       []string   `json:"failed,omitempty"`
 }

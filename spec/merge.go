@@ -16,10 +16,10 @@ import (
 // slice's own; or the slice's own, if the repository has none. Every command
 // and judge in it has a name. Errors name the place in the slice's policy.
 //
-// A slice may add checks, judges, rubrics, globs and gates, set an advisor,
-// skeptics or reconciler where there is none, and lower budgets, timeouts and
-// targets. It may not change an agent's program or the setup, nor raise or
-// remove anything.
+// A slice may add checks, judges, rubrics, globs and gates, set an advisor or
+// reconciler where there is none, and lower budgets, timeouts and targets. It may
+// not change an agent's program or the setup, nor raise or remove anything, nor
+// bring skeptics of its own, who could refute what judges find.
 func Merge(repo, own *slice.Policy) (slice.Policy, error) {
 	d := &document{failed: map[string]bool{}}
 	var p slice.Policy
@@ -117,8 +117,12 @@ func named(p slice.Policy) slice.Policy {
 	}
 	p.Agents.Judges = slices.Clone(p.Agents.Judges)
 	for i := range p.Agents.Judges {
-		if j := &p.Agents.Judges[i]; j.Name == "" {
+		j := &p.Agents.Judges[i]
+		if j.Name == "" {
 			j.Name = judgeName(i, len(p.Agents.Judges))
+		}
+		if lenses := slice.DefaultLenses(); j.Lens == "" && len(p.Agents.Judges) > 1 {
+			j.Lens = lenses[i%len(lenses)]
 		}
 	}
 	if p.Agents.Implementer.Name == "" && !isZero(p.Agents.Implementer) {
@@ -255,6 +259,9 @@ func (d *document) tightenAgents(repo, own slice.Agents) slice.Agents {
 	a := repo
 	a.Implementer = *d.tightenAgent("policy.agents.implementer", &repo.Implementer, &own.Implementer)
 	a.Judges = concat(repo.Judges, own.Judges)
+	if own.Skeptics != nil && repo.Skeptics == nil {
+		d.bad("policy.agents.skeptics", "the repository's policy has none", "nothing here", "skeptics refute what judges find: "+noLooser)
+	}
 	a.Skeptics = d.tightenAgent("policy.agents.skeptics", repo.Skeptics, own.Skeptics)
 	a.Advisor = d.tightenAgent("policy.agents.advisor", repo.Advisor, own.Advisor)
 	a.Reconciler = d.tightenAgent("policy.agents.reconciler", repo.Reconciler, own.Reconciler)
@@ -272,6 +279,9 @@ func (d *document) tightenAgent(at string, repo, own *slice.Agent) *slice.Agent 
 	d.same(at+".name", own.Name, repo.Name)
 	d.same(at+".use", string(own.Use), string(repo.Use))
 	d.same(at+".model", own.Model, repo.Model)
+	if own.Count != 0 && own.Count != cmp.Or(repo.Count, slice.DefaultSkeptics) {
+		d.bad(at+".count", fmt.Sprintf("it is %d", own.Count), fmt.Sprintf("%d as in the repository's policy, or nothing", cmp.Or(repo.Count, slice.DefaultSkeptics)), noLooser)
+	}
 	if own.Run != nil && !slices.Equal(own.Run, repo.Run) {
 		d.bad(at+".run", fmt.Sprintf("it is %.60q", own.Run.String()), "the program of the repository's policy, or none", noLooser)
 	}

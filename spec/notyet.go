@@ -16,8 +16,9 @@ var notYet = []struct {
 	why  string
 	want string
 }{
-	{policy("sandbox", func(p slice.Policy) bool { return p.Sandbox == slice.SandboxRequired }), "this version has no sandbox", "auto or off"},
-	{policy("agents.skeptics", func(p slice.Policy) bool { return p.Agents.Skeptics != nil }), "this version asks no skeptics", "nothing here"},
+	{policy("agents.skeptics.use", func(p slice.Policy) bool {
+		return p.Agents.Skeptics != nil && p.Agents.Skeptics.Use == slice.AdapterExternal
+	}), "this version waits for no report of a skeptic", "command"},
 	{policy("agents.reconciler.use", func(p slice.Policy) bool {
 		return p.Agents.Reconciler != nil && p.Agents.Reconciler.Use == slice.AdapterExternal
 	}), "this version waits for no report of a reconciler", "command"},

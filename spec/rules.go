@@ -25,6 +25,7 @@ const (
 	maxCommands  = 100
 	maxWords     = 1000
 	maxJudges    = 10
+	maxSkeptics  = 9
 	maxGlobs     = 1000
 	maxBudget    = 100
 	maxUSD       = slice.USD(10_000_000_000)
@@ -157,6 +158,7 @@ func (d *document) agents(at string, a slice.Agents, part bool) {
 	judges := 0
 	for _, r := range roles(a) {
 		here := at + "." + r.path
+		d.only(here, r)
 		if !strings.HasPrefix(r.path, "judges") {
 			d.agent(here, *r.agent, part)
 			continue
@@ -171,6 +173,23 @@ func (d *document) agents(at string, a slice.Agents, part bool) {
 			d.bad(here+".name", fmt.Sprintf("%q is the name of a role", name), "a name of the judge's own", "")
 		}
 		judges++
+	}
+}
+
+// only checks what just one kind of role may have.
+func (d *document) only(at string, r role) {
+	if r.agent.Lens != "" {
+		if strings.HasPrefix(r.path, "judges") {
+			d.prose(at+".lens", r.agent.Lens, maxCriterion, "what the judge looks for first")
+		} else {
+			d.bad(at+".lens", "it is no judge", "nothing here", "")
+		}
+	}
+	switch n := r.agent.Count; {
+	case r.path != "skeptics" && n != 0:
+		d.bad(at+".count", "it is asked alone", "nothing here", "")
+	case d.given(at+".count", n != 0):
+		d.between(at+".count", n, 1, maxSkeptics)
 	}
 }
 
@@ -201,7 +220,7 @@ func roles(a slice.Agents) (list []role) {
 }
 
 func isZero(a slice.Agent) bool {
-	return a.Name == "" && a.Use == "" && a.Run == nil && a.Model == "" && a.Timeout == 0 && a.USD == nil && a.Fallback == nil
+	return a.Name == "" && a.Lens == "" && a.Count == 0 && a.Use == "" && a.Run == nil && a.Model == "" && a.Timeout == 0 && a.USD == nil && a.Fallback == nil
 }
 
 func (d *document) agent(at string, a slice.Agent, part bool) {

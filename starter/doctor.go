@@ -27,6 +27,7 @@ import (
 	"interlock/activities/evidence"
 	"interlock/activities/git"
 	"interlock/activities/process"
+	"interlock/activities/sandbox"
 	"interlock/engine"
 	"interlock/slice"
 	"interlock/spec"
@@ -465,7 +466,7 @@ func (d *doctor) sandbox(ctx context.Context) finding {
 		if len(works) > 0 {
 			f.Found += "; not: " + strings.Join(fails, ", ")
 		} else {
-			f.Found = "agents and checks cannot be kept apart from this host; not: " + strings.Join(fails, ", ")
+			f.Found = "agents and checks cannot be kept apart from this host; not: " + strings.Join(fails, ", ") + "; " + sandbox.Without
 		}
 		f.Mend = "install bubblewrap and allow unprivileged user namespaces (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0; Docker: a seccomp profile that allows them)"
 	}

@@ -136,6 +136,21 @@ func newSlowDemo(t *testing.T) slowDemo {
 	slow := strings.Replace(string(text), "set -eu\n", "set -eu\necho $$ >>'"+d.began+"'\nwhile [ ! -e '"+d.release+"' ]; do sleep 0.1; done\n", 1)
 	require.NotEqual(t, string(text), slow)
 	require.NoError(t, os.WriteFile(script, []byte(slow), 0o755))
+	// It says outside that it began, and waits for a file there.
+	repository := filepath.Join(dir, "repository")
+	policy := filepath.Join(repository, slice.PolicyFile)
+	kept, err := os.ReadFile(policy)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(policy, append(kept, "sandbox: \"off\"\n"...), 0o644))
+	for _, args := range [][]string{
+		{"-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "--quiet", "--all", "--message=No sandbox"},
+		{"push", "--quiet", "origin", "main"},
+	} {
+		call := exec.Command("git", args...)
+		call.Dir = repository
+		said, err := call.CombinedOutput()
+		require.NoError(t, err, string(said))
+	}
 	return d
 }
 

@@ -54,6 +54,7 @@ func (s summary) write(w io.Writer) {
 		s.findings(&f, "finding", r.Findings)
 	}
 	s.findings(&f, "open", r.Open)
+	s.findings(&f, "struck", r.Struck)
 	for _, kept := range r.Kept {
 		f.add("kept", kept)
 	}
@@ -65,6 +66,10 @@ func (s summary) write(w io.Writer) {
 	for _, failed := range r.Failed {
 		f.add("by hand", t.yellow(plain(failed)))
 	}
+	if r.Late > 0 {
+		f.add("late", count(r.Late, "blocking finding")+" of later rounds, on lines that had not changed, became notes")
+	}
+	f.add("sandbox", plain(r.Sandbox))
 	f.add("cost", slice.USD(r.CostMicroUSD).String())
 	f.list("", costs(r.Costs, nil))
 	f.add("time", took(time.Duration(r.Millis)*time.Millisecond))
@@ -192,6 +197,12 @@ func (s summary) findings(f *fields, label string, all []slice.Finding) {
 			where += "  "
 		}
 		f.add(label, fmt.Sprintf("%s  %s%s", x.Severity, where, clip(plain(x.Claim), 300)))
+		if x.Struck != "" {
+			f.add("", f.term.dim("struck: "+clip(plain(x.Struck), 500)))
+		}
+		if x.Remark != "" {
+			f.add("", f.term.dim(clip(plain(x.Remark), 500)))
+		}
 		if x.Judge != "" {
 			f.add("", f.term.dim("by "+plain(x.Judge)))
 		}

@@ -276,7 +276,7 @@ func (r *run) record(ctx workflow.Context, turn machine.Turn, op string, ended s
 		r.Why = fmt.Sprintf("the slice has spent %s of %s", slice.USD(next.SpentMicroUSD), slice.USD(next.Rules.CapMicroUSD))
 	}
 	if ended.Outcome == machine.Corrections && next.Step != machine.Implement {
-		r.Open = first(append(r.Open, r.Findings...), mostOpen)
+		r.Open = first(append(r.Open, slice.Standing(r.Findings)...), mostOpen)
 		r.Findings = nil
 	}
 	r.State = next

@@ -66,7 +66,7 @@ func (r *run) prepare(ctx workflow.Context, h slice.Header) (slice.Ended, error)
 	if err != nil || out.Outcome != machine.Done {
 		return out.Ended, err
 	}
-	r.Base, r.Good, r.Plan = out.Base, out.Base, out.Plan
+	r.Base, r.Good, r.Plan, r.Sandbox = out.Base, out.Base, out.Plan, out.Sandbox
 	r.Workspace, r.Store, r.Branch = out.Workspace, out.Store, out.Branch
 	r.State.Rules = out.Rules
 	r.Gates, r.External = out.Gates, out.External
@@ -86,7 +86,7 @@ func (r *run) baseline(ctx workflow.Context, h slice.Header) (slice.Ended, error
 func (r *run) implement(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 	in := slice.ImplementIn{Header: h, Task: r.spec.Tasks[r.State.Task], Restore: r.State.Restore && !r.Resume,
 		Calls: r.terms(machine.Implement), Replies: r.Replies,
-		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded}}
+		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: slice.Standing(r.Findings), Advice: r.Advice, Discarded: r.Discarded}}
 	if !in.Restore {
 		in.Session = r.session(slice.RoleImplementer)
 	}
@@ -148,20 +148,40 @@ func (r *run) judge(ctx workflow.Context, h slice.Header) (slice.Ended, error) {
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActJudge, slice.JudgeIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Checks: measured(r.Checks), Guard: r.Guard, Reports: reports, Calls: r.terms(machine.Judge)})
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Before: r.Judged, Known: r.known(), Checks: measured(r.Checks), Guard: r.Guard, Reports: reports, Calls: r.terms(machine.Judge)})
 	if err != nil {
 		return out.Ended, err
 	}
+	r.Late += out.Late
+	r.strike(out.Findings)
 	switch out.Outcome {
 	case machine.Failed:
-		r.Vetoed, r.Findings = r.Candidate, out.Findings
+		r.Vetoed, r.Judged, r.Findings = r.Candidate, r.Candidate, out.Findings
 	case machine.Corrections:
-		r.Findings = out.Findings
+		r.Judged, r.Findings = r.Candidate, out.Findings
 	case machine.Done:
 		r.Findings = nil
 	default: // no verdict: what was found before still stands
 	}
 	return out.Ended, nil
+}
+
+// strike keeps the findings that do not count to be seen at the end. A verdict
+// that is asked for again has those of the judges that had answered.
+func (r *run) strike(all []slice.Finding) {
+	for _, f := range all {
+		if f.Struck != "" && !slices.Contains(r.Struck, f) {
+			r.Struck = first(append(r.Struck, f), mostOpen)
+		}
+	}
+}
+
+// known are the findings of the task's round before.
+func (r *run) known() []slice.Finding {
+	if r.Judged == "" {
+		return nil
+	}
+	return r.Findings
 }
 
 // unchanged reports whether the candidate is the one that was vetoed.
@@ -183,7 +203,7 @@ func (r *run) advise(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 		return slice.Ended{}, err
 	}
 	out, err := execute(ctx, slice.ActAdvise, slice.AdviseIn{
-		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: r.Findings, Report: reports[slice.RoleAdvisor],
+		Header: h, Task: r.spec.Tasks[r.State.Task], Candidate: r.Candidate, Findings: slice.Standing(r.Findings), Report: reports[slice.RoleAdvisor],
 		Calls: r.terms(machine.Advise)})
 	if err == nil && out.Outcome == machine.Done {
 		r.Advice = append(r.Advice, out.Advice)
@@ -197,7 +217,7 @@ func (r *run) commit(ctx workflow.Context, h slice.Header) (slice.Ended, error) 
 	if err != nil || out.Outcome != machine.Done {
 		return out.Ended, err
 	}
-	r.Good = out.Commit
+	r.Good, r.Judged = out.Commit, ""
 	r.Tasks[r.State.Task].Commit = out.Commit
 	r.Vetoed, r.Session, r.Advice, r.Checks, r.Guard, r.Replies = "", "", nil, nil, nil, nil
 	return out.Ended, nil
@@ -259,6 +279,7 @@ func (r *run) judgeSlice(ctx workflow.Context, h slice.Header) (slice.Ended, err
 		Header: h, Title: r.spec.Title, Tasks: r.spec.Tasks, Commit: r.Whole, Checks: measured(r.Checks), Guard: r.Guard, Reports: reports, Calls: r.terms(machine.JudgeSlice)})
 	if err == nil && out.Outcome != machine.Limited {
 		r.Findings = out.Findings
+		r.strike(out.Findings)
 	}
 	return out.Ended, err
 }

@@ -76,7 +76,7 @@ func (r *run) next() (slice.Next, error) {
 	n := slice.Next{
 		Turn: turn, Waiting: r.Waiting, Folder: r.Workspace, Title: r.spec.Title, Repo: r.spec.Repo, Key: r.Key,
 		Base: r.Base, Good: r.Good, Candidate: r.Candidate, Whole: r.Whole, Tasks: r.spec.Tasks, Checks: r.Checks,
-		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: r.Findings, Advice: r.Advice, Discarded: r.Discarded},
+		Feedback: slice.Feedback{Checks: r.redChecks(), Findings: slice.Standing(r.Findings), Advice: r.Advice, Discarded: r.Discarded},
 		Open:     r.Open, Tip: r.Tip,
 	}
 	if !r.State.Restore {
@@ -275,7 +275,13 @@ func pageOfFindings(title string, all []slice.Finding) string {
 				where += fmt.Sprintf(", line %d", f.Line)
 			}
 		}
-		fmt.Fprintf(&b, "- **%s**%s: %s (%s)\n", f.Severity, where, cell(f.Claim), markdown(f.Judge))
+		line := fmt.Sprintf("**%s**%s: %s (%s)", f.Severity, where, cell(f.Claim), markdown(f.Judge))
+		if f.Struck != "" {
+			line = "~~" + line + "~~ " + cell(f.Struck)
+		} else if f.Remark != "" {
+			line += " " + cell(f.Remark)
+		}
+		fmt.Fprintf(&b, "- %s\n", line)
 	}
 	if more := len(all) - pageFindings; more > 0 {
 		fmt.Fprintf(&b, "- %d more\n", more)
@@ -419,8 +425,8 @@ func (r *run) resultOf(ctx workflow.Context, undone []string) slice.Result {
 	end, _ := machine.Find(r.State.Ending, r.State.Cause)
 	res := slice.Result{
 		Slice: r.id, Ending: r.State.Ending, Cause: r.State.Cause, Code: end.Code, Why: clip(r.Why, 2000), Next: end.Next,
-		Step: r.State.Step, Tasks: r.Tasks, Checks: r.Checks, Findings: r.Findings, Open: r.Open,
-		Branch: r.Branch, Commit: r.Whole, Remote: r.Remote, CostMicroUSD: r.State.SpentMicroUSD, Costs: r.Costs,
+		Step: r.State.Step, Tasks: r.Tasks, Checks: r.Checks, Findings: slice.Standing(r.Findings), Open: r.Open,
+		Struck: r.Struck, Late: r.Late, Sandbox: r.Sandbox, Branch: r.Branch, Commit: r.Whole, Remote: r.Remote, CostMicroUSD: r.State.SpentMicroUSD, Costs: r.Costs,
 		Millis: workflow.Now(ctx).Sub(millis(r.Started)).Milliseconds(),
 		Ledger: slice.Tail{N: r.Ledger.N, Head: r.Ledger.Head}, Undone: undone, Failed: r.Failed,
 		Proposal: r.Proposal, Merged: r.Merged,
@@ -454,10 +460,11 @@ func fit(res slice.Result) slice.Result {
 	}
 	for _, cut := range []func(){
 		func() { res.Checks = first(res.Checks, 10) },
+		func() { res.Struck = first(res.Struck, 10) },
 		func() { res.Findings, res.Open = first(res.Findings, 20), first(res.Open, 20) },
 		func() { res.Tasks = shorter(res.Tasks) },
 		func() { res.Tasks = first(res.Tasks, 200) },
-		func() { res.Checks, res.Findings, res.Open = nil, nil, nil },
+		func() { res.Checks, res.Findings, res.Open, res.Struck = nil, nil, nil, nil },
 		func() { res.Tasks = first(res.Tasks, 50) },
 	} {
 		if size(res) <= resultLimit {

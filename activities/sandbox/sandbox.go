@@ -35,8 +35,11 @@ type Host struct {
 	Why string
 }
 
-// How to mend a host that cannot.
+// Mend is how to mend a host that cannot.
 const Mend = "install bubblewrap and allow unprivileged user namespaces (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0; Docker: a seccomp profile that allows them)"
+
+// Without is what is not stopped where programs are not kept apart.
+const Without = "agents and checks can read and write what the worker's user can, so other slices, evidence of other agents and the server's database too; a judge that changes the files that it looks at is found out afterwards, one that reads is not"
 
 // Works reports whether programs can be kept apart.
 func (h Host) Works() bool { return h.Program != "" }

@@ -156,7 +156,7 @@ func interlock(t *testing.T, args ...string) ran {
 
 func runIn(t *testing.T, dir string, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience) //nolint:usetesting // also runs in cleanups
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.program, args...)
 	var stdout, stderr bytes.Buffer

@@ -328,7 +328,7 @@ func TestReopen(t *testing.T) {
 			for i, task := range r.Tasks {
 				require.NotEmpty(t, task.Commit, task.ID)
 				require.Equal(t, after.Commits[i], task.Commit)
-				require.Equal(t, after.Tasks[i], ledger.Worked{Attempts: task.Attempts, CostMicroUSD: task.CostMicroUSD})
+				require.Equal(t, ledger.Worked{Attempts: task.Attempts, CostMicroUSD: task.CostMicroUSD}, after.Tasks[i])
 			}
 			if row.check != nil {
 				row.check(w, r)

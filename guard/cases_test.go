@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -19,8 +18,6 @@ import (
 
 	"interlock/guard"
 )
-
-var update = flag.Bool("update", false, "write docs/guard.md and what else is generated")
 
 // expect is what a case says about itself.
 type expect struct {

@@ -1249,7 +1249,6 @@ func (j *judge) inRows(b *function, need []*check) bool {
 	for _, c := range need {
 		lits := append(slices.Clone(c.want), c.give...)
 		if len(lits) == 0 {
-			lits = nil
 			if !j.rowsFor(b, nil, c) {
 				return false
 			}

@@ -828,6 +828,7 @@ func (c *conf) yaml(s string) {
 								lines = append(lines, k.Value)
 							}
 						}
+					default:
 					}
 					if lines != nil && key != "args" {
 						mode := shellMode{stops: true}
@@ -886,6 +887,7 @@ func (c *conf) on(v *yaml.Node) {
 				c.paths[name+"."+key] = list
 			}
 		}
+	default:
 	}
 }
 

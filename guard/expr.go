@@ -857,7 +857,7 @@ func (a *analysis) assertion(c *chain, nodes []node, p place) bool {
 			}
 			a.expects(c, k, nodes, q)
 			return true
-		case k > 0 && (lower == "should" || lower == "shouldnot" || lower == "expect" && l.args != nil):
+		case k > 0 && (lower == "should" || lower == "shouldnot" || lower == "expect" && l.args != nil): //nolint:misspell // the name of an assertion
 			if lower == "expect" && a.lang.script() {
 				// A request that is checked: each link is one check.
 				ch := check{line: l.line, matcher: "response", strength: exact, want: literals(l.arguments()), expected: canonical(a.strip(l.arguments())), names: []string{"expect"}}
@@ -1269,7 +1269,7 @@ found:
 // shoulds reads x.should.equal(y) and x.Should().Be(y).
 func (a *analysis) shoulds(c *chain, k int, p place) {
 	l := &c.links[k]
-	ch := check{line: l.line, neg: plain(l.name) == "shouldnot"}
+	ch := check{line: l.line, neg: plain(l.name) == "shouldnot"} //nolint:misspell // the name of an assertion
 	actual := strings.Join(func() []string {
 		var parts []string
 		for j := 0; j < k; j++ {
@@ -1439,7 +1439,7 @@ func first(parts [][]node) []node {
 // matcher fills in a check by the name of its matcher.
 func (a *analysis) matcher(c *check, name string, actual []node, args [][]node, _ place) {
 	low := plain(name)
-	for _, cut := range []string{"shouldnot", "should", "to", "must", "wont", "is", "be", "has", "have"} {
+	for _, cut := range []string{"shouldnot", "should", "to", "must", "wont", "is", "be", "has", "have"} { //nolint:misspell // the name of an assertion
 		if rest, ok := strings.CutPrefix(low, cut); ok && rest != "" && !oneOf(low, "isin", "isolate", "tostring", "total", "isinstance", "isinstanceof", "best") {
 			low = rest
 			if cut == "is" || cut == "be" {
@@ -1448,7 +1448,7 @@ func (a *analysis) matcher(c *check, name string, actual []node, args [][]node, 
 		}
 	}
 	if rest, ok := strings.CutPrefix(low, "not"); ok && rest != "" && !strings.HasPrefix(low, "nothing") && !oneOf(low, "note") {
-		if !c.neg || !strings.Contains(plain(name), "shouldnot") {
+		if !c.neg || !strings.Contains(plain(name), "shouldnot") { //nolint:misspell // the name of an assertion
 			c.neg = !c.neg
 		}
 		low = rest

@@ -170,7 +170,7 @@ func (l *lexer) peek(k int) byte {
 }
 
 // count adds the lines between from and the place reached.
-func (l *lexer) count(from int) { l.line += int32(strings.Count(l.src[from:l.i], "\n")) } //nolint:gosec // a file has fewer than 2^31 lines
+func (l *lexer) count(from int) { l.line += int32(strings.Count(l.src[from:l.i], "\n")) } // a file has fewer than 2^31 lines
 
 // until moves behind the next end, or to the end of the file.
 func (l *lexer) until(end string) {

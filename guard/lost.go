@@ -227,7 +227,7 @@ func (j *judge) commented(b *function) (int32, string) {
 				block, at = "", c.line
 			}
 			block += uncomment(c.text) + "\n"
-			last = c.line + int32(strings.Count(c.text, "\n")) //nolint:gosec // lines of a file
+			last = c.line + int32(strings.Count(c.text, "\n")) // lines of a file
 		}
 		if look() {
 			return at, p

@@ -353,9 +353,6 @@ func inner(w []string) []string {
 				}
 			}
 		}
-		if w[k] == "su" || strings.HasPrefix(w[k], "-") {
-			continue
-		}
 	}
 	if oneOf(w[0], "concurrently", "npm-run-all", "run-p", "run-s", "start-server-and-test", "wireit") {
 		var out []string

@@ -333,6 +333,7 @@ func (p *splitter) begins(n node) bool {
 			return oneOf(n.s, "as", "in", "is", "shouldBe", "shouldNotBe", "to", "infix")
 		case swift, javascript, typescript:
 			return oneOf(n.s, "as", "instanceof", "in", "of", "satisfies", "is", "catch") && !(p.lang == swift && n.s == "catch")
+		default:
 		}
 	}
 	return false

@@ -4,7 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // anno is one annotation, decorator or attribute.
@@ -239,7 +238,7 @@ func parseUnit(p, content string) *unit {
 func (u *unit) globals(nodes []node) {
 	p := &splitter{lang: u.lang}
 	for i := 0; i < len(nodes); {
-		j := i + 1
+		var j int
 		switch u.lang {
 		case python, ruby:
 			j = logical(nodes, i)
@@ -680,7 +679,7 @@ func (u *unit) annoMarks(annos []anno) []mark {
 					out = append(out, mark{kind: tagMark, line: a.line, text: "@" + a.name, canon: a.name})
 				}
 			case "Test":
-				if v := argument("enabled"); len(v) == 1 && (v[0].named("false") || u.scope.consts[v[0].s] == false && hasConst(u.scope.consts, v[0].s)) {
+				if v := argument("enabled"); len(v) == 1 && (v[0].named("false") || !u.scope.consts[v[0].s] && hasConst(u.scope.consts, v[0].s)) {
 					m.text = "@Test(enabled = false)"
 					out = append(out, m)
 				}
@@ -824,13 +823,4 @@ func hasConst(m map[string]bool, name string) bool { _, ok := m[name]; return ok
 func looksLikeTest(name string) bool {
 	low := strings.ToLower(name)
 	return strings.HasPrefix(low, "test") || strings.HasSuffix(low, "test") || strings.Contains(low, "_test")
-}
-
-func upperAt(s string, k int) bool {
-	for i, r := range s {
-		if i == k {
-			return unicode.IsUpper(r)
-		}
-	}
-	return false
 }

@@ -15,14 +15,12 @@ var typeWords = []string{"class", "interface", "object", "enum", "record", "stru
 
 // member is one declaration.
 type member struct {
-	annos  []anno
-	mods   []string
-	nodes  []node
-	line   int32
-	first  int
-	gated  []mark // the #if around it
-	doc    string // the comment above it
-	docPos int
+	annos []anno
+	mods  []string
+	nodes []node
+	line  int32
+	first int
+	gated []mark // the #if around it
 }
 
 // split cuts the content of a class or a file into declarations.
@@ -469,7 +467,7 @@ func (u *unit) annoTables(a anno) [][]row {
 			var rows []row
 			for j, l := range strings.Split(nodes[k].s, "\n") {
 				if l = strings.TrimSpace(l); l != "" {
-					rows = append(rows, row{line: nodes[k].line + int32(j), full: l, values: []string{`"` + l + `"`}, name: l}) //nolint:gosec // lines of a file
+					rows = append(rows, row{line: nodes[k].line + int32(j), full: l, values: []string{`"` + l + `"`}, name: l}) // lines of a file
 				}
 			}
 			t = append(t, rows)

@@ -38,7 +38,7 @@ func (u *unit) readGo() {
 		}
 		return groups[fset.PositionFor(p, false).Offset]
 	}
-	line := func(p token.Pos) int32 { return int32(fset.PositionFor(p, false).Line) } //nolint:gosec // lines of a file
+	line := func(p token.Pos) int32 { return int32(fset.PositionFor(p, false).Line) } // lines of a file
 	u.guarded = u.buildGo(f)
 	for _, s := range f.Imports {
 		p := strings.Trim(s.Path.Value, `"`)

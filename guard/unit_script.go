@@ -353,7 +353,7 @@ func (u *unit) scriptChain(c *chain, nodes []node, owner []string, around []mark
 		var rows []row
 		for k, l := range strings.Split(nodes[c.end].s, "\n") {
 			if l = strings.TrimSpace(l); l != "" && k > 0 && strings.Contains(l, "${") {
-				rows = append(rows, row{line: nodes[c.end].line + int32(k), full: l, values: literals(read(javascript, strings.NewReplacer("${", " ", "}", " ").Replace(l)).nodes)}) //nolint:gosec // lines of a file
+				rows = append(rows, row{line: nodes[c.end].line + int32(k), full: l, values: literals(read(javascript, strings.NewReplacer("${", " ", "}", " ").Replace(l)).nodes)}) // lines of a file
 			}
 		}
 		each = append(slices.Clip(outer), rows)

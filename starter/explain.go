@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -107,7 +106,7 @@ func explain(e agent.Ending) explained {
 	switch {
 	case e.Class != agent.Answered:
 	case len(e.Answer) > 0:
-		out.Answer = json.RawMessage(e.Answer)
+		out.Answer = e.Answer
 	default:
 		out.Answer = e.Text
 	}

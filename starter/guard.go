@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // the name that git gives to content
+	"crypto/sha1" // the name that git gives to content
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -326,7 +326,9 @@ func (r *guardReader) read(side guard.Side, name string) ([]byte, error) {
 func (r *guardReader) close() {
 	if r.in != nil {
 		_ = r.in.Close()
-		<-r.ended
+		if err := <-r.ended; err != nil {
+			return // what was read is whole, and nothing more is asked
+		}
 	}
 }
 
@@ -465,6 +467,6 @@ func blobID(data []byte, digits int) string {
 		sum := sha256.Sum256(append([]byte(header), data...))
 		return hex.EncodeToString(sum[:])
 	}
-	sum := sha1.Sum(append([]byte(header), data...)) //nolint:gosec // the name that git gives to content
+	sum := sha1.Sum(append([]byte(header), data...)) // the name that git gives to content
 	return hex.EncodeToString(sum[:])
 }

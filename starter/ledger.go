@@ -250,6 +250,7 @@ func (a *app) about(l ledger.Line) string {
 		if l.Cause != "" {
 			add("(" + string(l.Cause) + ")")
 		}
+	default:
 	}
 	if why := plain(l.Why); why != "" {
 		add(t.dim(clip(why, 160)))

@@ -256,7 +256,7 @@ func realServer(t *testing.T) *server {
 	if testing.Short() {
 		t.Skip("needs a Temporal server, which -short leaves out")
 	}
-	serverOnce.Do(func() { theServer, serverErr = startServer(context.Background()) })
+	serverOnce.Do(func() { theServer, serverErr = startServer(context.Background()) }) //nolint:usetesting // it outlives the test that starts it
 	require.NoError(t, serverErr)
 	return theServer
 }

@@ -182,6 +182,7 @@ func New(use slice.Adapter, store *evidence.Store) (Adapter, error) {
 		return &Command{Evidence: store}, nil
 	case slice.AdapterExternal:
 		return &External{Evidence: store}, nil
+	default:
 	}
 	if p, ok := programs[use]; ok {
 		return &Program{Evidence: store, use: use, binary: p.binary, command: p.command}, nil

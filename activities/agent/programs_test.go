@@ -55,7 +55,7 @@ func install(t *testing.T, use slice.Adapter) slice.Argv {
 	defer installing.Unlock()
 	if _, err := os.Stat(folder); err != nil {
 		require.NoError(t, os.MkdirAll(cache, 0o700))
-		fresh, err := os.MkdirTemp(cache, "new-")
+		fresh, err := os.MkdirTemp(cache, "new-") //nolint:usetesting // it becomes part of the cache by a rename
 		require.NoError(t, err)
 		defer func() { _ = os.RemoveAll(fresh) }()
 		out, err := exec.CommandContext(t.Context(), npm, "install", "--prefix", fresh, "--ignore-scripts", "--no-audit", "--no-fund", p.pkg).CombinedOutput()

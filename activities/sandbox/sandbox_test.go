@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -55,7 +54,7 @@ func TestArgumentsAreInOrder(t *testing.T) {
 // host is a sandbox that works, or the test is skipped.
 func host(t *testing.T) Host {
 	t.Helper()
-	h := Probe(context.Background())
+	h := Probe(t.Context())
 	if !h.Works() {
 		t.Skip(h.Why)
 	}
@@ -93,7 +92,7 @@ func (w world) run(t *testing.T, script string, change func(*Needs), env ...stri
 	if change != nil {
 		change(&n)
 	}
-	res, err := process.Run(context.Background(), process.Command{
+	res, err := process.Run(t.Context(), process.Command{
 		Args: []string{"/bin/sh", "-c", script}, Within: host(t).Within(n), Dir: w.view, Env: n.Env, Combine: true,
 		Marker: "test/sandbox", Timeout: time.Minute,
 	})
@@ -213,7 +212,7 @@ func TestItsEnd(t *testing.T) {
 		}
 	}
 	c := command(`(setsid sh -c 'trap "" TERM; while :; do echo x >>$OWN/tick; sleep 0.02; done' &); while [ ! -e $OWN/tick ]; do sleep 0.02; done; kill -9 $PPID; echo done`)
-	res, err := process.Run(context.Background(), c)
+	res, err := process.Run(t.Context(), c)
 	require.NoError(t, err)
 	require.Equal(t, "done\n", res.Stdout.String())
 	before, err := os.ReadFile(filepath.Join(w.own, "tick"))
@@ -221,11 +220,11 @@ func TestItsEnd(t *testing.T) {
 	<-time.After(100 * time.Millisecond)
 	after, err := os.ReadFile(filepath.Join(w.own, "tick"))
 	require.NoError(t, err)
-	require.Equal(t, len(before), len(after))
+	require.Len(t, after, len(before))
 
 	c = command(`trap 'echo asked; exit 3' TERM; echo begun; while :; do sleep 0.05; done`)
 	c.Timeout = 300 * time.Millisecond
-	res, err = process.Run(context.Background(), c)
+	res, err = process.Run(t.Context(), c)
 	require.NoError(t, err)
 	require.True(t, res.TimedOut)
 	require.Contains(t, res.Stdout.String(), "asked\n")
@@ -233,7 +232,7 @@ func TestItsEnd(t *testing.T) {
 
 	c = command("exit 0")
 	c.Args = []string{filepath.Join(w.user, "agents/judge.sh")}
-	res, err = process.Run(context.Background(), c)
+	res, err = process.Run(t.Context(), c)
 	require.NoError(t, err)
 	require.False(t, res.Started)
 	require.ErrorContains(t, res.StartErr, "bwrap: execvp")

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -163,7 +162,11 @@ func (r *run) outside(ctx workflow.Context, roles ...string) (map[string]json.Ra
 }
 
 // errLeft ends a step whose wait goes on in a new run.
-var errLeft = errors.New("the wait goes on in a new run")
+const errLeft = leftError("the wait goes on in a new run")
+
+type leftError string
+
+func (e leftError) Error() string { return string(e) }
 
 // missing are the roles whose report is waited for.
 func (r *run) missing() (roles []string) {

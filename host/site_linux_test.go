@@ -397,16 +397,23 @@ func (s *site) requireRecovered(last *workerProcess) {
 	s.t.Helper()
 	var serving, before time.Time
 	var first, gap time.Duration
-	where := ""
+	began, where := false, ""
 	for _, e := range s.events() {
 		if e.PID != last.cmd.Process.Pid {
 			continue
 		}
 		switch {
 		case e.Msg == saysServing:
-			serving, before = e.Time, e.Time
-		case e.Msg == saysStarts && first == 0:
-			first = e.Time.Sub(serving)
+			serving = e.Time
+			if !began {
+				before = e.Time
+			}
+		case e.Msg == saysStarts && !began:
+			// One queue may be polled before the worker says that both are.
+			began, before = true, e.Time
+			if !serving.IsZero() {
+				first = e.Time.Sub(serving)
+			}
 		case e.Msg == saysStarts:
 			if d := e.Time.Sub(before); d > gap {
 				gap, where = d, fmt.Sprintf("before %s %d in %s", e.Activity, e.N, s.t.Name())

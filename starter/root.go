@@ -225,6 +225,9 @@ func does(f func(ctx context.Context, args []string) error) func(*cobra.Command,
 		if err == nil || errors.As(err, &coded) {
 			return err
 		}
+		if c.Context().Err() == nil && passing(err) {
+			return missing("interlock doctor", "the Temporal server stopped answering: %s", dialled(err))
+		}
 		return &failure{code: exitPrecondition, err: err}
 	}
 }

@@ -96,7 +96,7 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			defer s.Close()
 			if len(args) == 0 {
-				return a.list(ctx, s, anySlice+" AND ExecutionStatus = 'Running'", 200)
+				return a.list(ctx, s, anySlice+" AND ExecutionStatus = 'Running'", 200, "no slice runs; those that ended: interlock list")
 			}
 			r, err := a.known(ctx, s, args[0])
 			if err != nil {
@@ -119,7 +119,7 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			return a.list(ctx, s, anySlice, limit)
+			return a.list(ctx, s, anySlice, limit, "no slices")
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "at most so many")
@@ -193,8 +193,9 @@ func nothing(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// list shows the slices of a query, those first that wait for a person.
-func (a *app) list(ctx context.Context, s *session, query string, limit int) error {
+// list prints the slices of a query, those first that wait for a person, or
+// the sentence none.
+func (a *app) list(ctx context.Context, s *session, query string, limit int, none string) error {
 	all, err := find(ctx, s, query+" AND "+needsHuman, limit)
 	var unregistered *serviceerror.InvalidArgument
 	if err != nil && !errors.As(err, &unregistered) {
@@ -211,7 +212,7 @@ func (a *app) list(ctx context.Context, s *session, query string, limit int) err
 	}
 	return a.print(all, func(w io.Writer) {
 		if len(all) == 0 {
-			a.say("no slices")
+			a.say("%s", none)
 			return
 		}
 		writeList(w, all, time.Now())
